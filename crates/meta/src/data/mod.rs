@@ -1,0 +1,5 @@
+//! What files hold: chunks of extents.
+
+mod types;
+
+pub use types::{DataCommit, NewData, NewExtent, Swap};

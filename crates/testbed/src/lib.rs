@@ -1,0 +1,31 @@
+//! Helpers for tests on real mounts: the program under test, object store servers, volumes, mounts that clean up
+//! after themselves, and digests of whole trees.
+//!
+//! Everything here panics with a full explanation when the environment is not as it must be: this is a library for
+//! tests, where that is the report a person wants. Nothing is mocked.
+
+pub mod binary;
+pub mod content;
+pub mod lock;
+pub mod mapping;
+pub mod mount;
+pub mod process;
+pub mod s3;
+pub mod tree;
+pub mod volume;
+
+pub use binary::{headrace, tool};
+pub use content::{Rng, pattern, sha256_hex};
+pub use mount::{MountOptions, Mounted, mount_table_has};
+pub use process::{Finished, Run, shell};
+pub use s3::S3Server;
+pub use tree::{TreeDigest, tree_digest};
+pub use volume::{Backing, TestVolume};
+
+/// Number from the environment variable `name`, or `default` when it is unset. Panics when it is not a number.
+pub fn env_number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.trim().parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")),
+        Err(_) => default,
+    }
+}

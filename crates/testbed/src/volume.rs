@@ -43,6 +43,7 @@ pub struct TestVolume {
     backing: Backing,
     server: Option<S3Server>,
     dir: tempfile::TempDir,
+    extra_env: Vec<(OsString, OsString)>,
 }
 
 impl TestVolume {
@@ -53,7 +54,13 @@ impl TestVolume {
 
     /// A new volume, formatted with extra arguments.
     pub fn with_format(backing: Backing, format_args: &[&str]) -> TestVolume {
-        let volume = TestVolume::unformatted(backing);
+        TestVolume::with_format_and_env(backing, format_args, &[])
+    }
+
+    /// A new volume, formatted with extra arguments; `env` is set for this and every later command on it.
+    pub fn with_format_and_env(backing: Backing, format_args: &[&str], env: &[(&str, &str)]) -> TestVolume {
+        let mut volume = TestVolume::unformatted(backing);
+        volume.extra_env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
         if volume.backing != Backing::Native {
             volume.command(&["format"]).arg(volume.url()).args(format_args).ok();
         }
@@ -64,7 +71,7 @@ impl TestVolume {
     pub fn unformatted(backing: Backing) -> TestVolume {
         let backing = backing.from_env();
         let dir = tempfile::Builder::new().prefix("headrace-test-").tempdir().expect("temporary directory");
-        for name in ["store", "mnt", "state", "scratch"] {
+        for name in ["store", "mnt", "state", "run", "scratch"] {
             std::fs::create_dir(dir.path().join(name)).expect("directory for a test");
         }
         // Tests with other users pass through here.
@@ -72,7 +79,7 @@ impl TestVolume {
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
         }
         let server = (backing == Backing::S3).then(S3Server::start);
-        TestVolume { backing, server, dir }
+        TestVolume { backing, server, dir, extra_env: Vec::new() }
     }
 
     /// What holds the data.
@@ -125,6 +132,8 @@ impl TestVolume {
     pub fn env(&self) -> Vec<(OsString, OsString)> {
         let mut vars = self.server.as_ref().map(S3Server::client_env).unwrap_or_default();
         vars.push(("HEADRACE_STATE_DIR".into(), self.dir.path().join("state").into()));
+        vars.push(("HEADRACE_RUNTIME_DIR".into(), self.dir.path().join("run").into()));
+        vars.extend(self.extra_env.iter().cloned());
         vars
     }
 

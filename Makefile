@@ -1,0 +1,96 @@
+# `make` or `make help` lists what there is. Every target works from a clean clone, as root, on Debian 12 with a Rust
+# toolchain; scripts/install-test-tools fetches the rest.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+TOOLS := $(CURDIR)/target/tools/bin
+export PATH := $(TOOLS):$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(HOME)/go/bin:/usr/sbin:/sbin
+
+# The real-mount tests, in the order in which they are run: quick ones first, so that a broken build fails early.
+MOUNT_TESTS := errors lifecycle volumes locks directory posix crash programs model fsx
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: ## Build, create and mount a volume, show it working on real files
+	scripts/demo
+
+.PHONY: build build-ci
+build: ## The release binary: target/release/headrace
+	scripts/install-test-tools build
+	$(CARGO) build --release --locked -p headrace
+
+build-ci: ## The binary the tests run: optimised, with debug assertions
+	scripts/install-test-tools build
+	$(CARGO) build --profile ci --locked -p headrace
+
+.PHONY: test test-unit test-mount
+test: ## Everything that must pass: unit tests, then the suites on real mounts
+	scripts/install-test-tools build test
+	scripts/run-tests unit
+	scripts/run-tests mount $(MOUNT_TESTS)
+
+test-unit: ## Unit and property tests only; no mount, no server
+	scripts/install-test-tools build
+	scripts/run-tests unit
+
+test-mount: ## The suites on real mounts only; MOUNT_TESTS="errors locks" picks some
+	scripts/install-test-tools build test
+	scripts/run-tests mount $(MOUNT_TESTS)
+
+.PHONY: lint advisories
+lint: ## Format, clippy with warnings denied, licences and sources of dependencies, shell scripts
+	scripts/install-test-tools build lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	cargo-deny --offline check licenses bans sources
+	shellcheck scripts/* .ci/run
+
+advisories: ## Known vulnerabilities in dependencies (downloads the advisory database)
+	scripts/install-test-tools build lint
+	cargo-deny check advisories
+
+.PHONY: fsx
+fsx: ## A million operations of fsx on each of three seeds
+	scripts/install-test-tools build test
+	HEADRACE_FSX_OPERATIONS=1000000 scripts/run-tests mount fsx
+
+.PHONY: pjdfstest pjdfstest-c
+pjdfstest: ## The POSIX suite (the one in Rust), on the local store and on S3
+	scripts/install-test-tools build test
+	scripts/run-tests mount posix
+
+pjdfstest-c: ## The POSIX suite in C: PJDFSTEST_C=DIR names its source tree
+	scripts/install-test-tools build
+	scripts/pjdfstest-c "$(PJDFSTEST_C)"
+
+.PHONY: stress
+stress: ## Longer: a directory of a million entries, 50 crashes, 500 model cases, longer stressors
+	scripts/install-test-tools build test
+	HEADRACE_DIRECTORY_ENTRIES=1000000 HEADRACE_CRASH_ROUNDS=50 HEADRACE_MODEL_CASES=500 HEADRACE_STRESS_SECONDS=60 \
+		scripts/run-tests mount directory crash model programs
+
+.PHONY: bench bench-peers
+bench: ## Figures against the native file system: docs/benchmarks.md says how to read them
+	scripts/install-test-tools build bench
+	scripts/bench native headrace-local headrace-s3
+
+bench-peers: ## The same, with JuiceFS too where its binary is on PATH
+	scripts/install-test-tools build bench
+	scripts/bench native headrace-local headrace-s3 juicefs
+
+.PHONY: install
+install: build ## Binary, mount helper, man pages and completions, below PREFIX (default /usr/local)
+	scripts/install "$(TARGET)/release/headrace" "$(DESTDIR)" "$(PREFIX)"
+
+.PHONY: clean
+clean: ## Remove what was built; the test tools stay
+	rm -rf "$(TARGET)"/{debug,ci,release,doc}

@@ -1,10 +1,23 @@
 //! Extents: which bytes of which segment make up a range of a file.
 
+mod encoding;
+mod map;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
-use crate::SegmentId;
+pub(crate) use encoding::{check_run, put_frames, read_frames};
+pub use map::ExtentMap;
+
+pub use crate::wire::DecodeError;
+use crate::{CHUNK_SIZE, SegmentId};
 
 /// A slice of a *run*: consecutive frames in one segment that hold consecutive bytes.
+///
+/// `run_offset`, `run_len` and `frames` describe the whole run and stay as the segment's builder gave them, however the
+/// slice is trimmed; only `skip` moves. So two slices are of the same run exactly when those three fields and `segment`
+/// are equal, and a slice of given bytes has one representation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentSlice {
     /// The segment object.
@@ -17,6 +30,21 @@ pub struct SegmentSlice {
     pub skip: u32,
     /// Stored length of every frame of the run; `None` when frames have the fixed stride of an uncompressed volume.
     pub frames: Option<Arc<[u32]>>,
+}
+
+impl SegmentSlice {
+    /// Whether both are slices of the same run.
+    pub fn same_run(&self, other: &SegmentSlice) -> bool {
+        let same_frames = match (&self.frames, &other.frames) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        };
+        self.segment == other.segment
+            && self.run_offset == other.run_offset
+            && self.run_len == other.run_len
+            && same_frames
+    }
 }
 
 /// Where an extent's bytes are.
@@ -33,6 +61,18 @@ pub enum ExtentData {
     },
 }
 
+impl ExtentData {
+    /// The same source, `by` bytes further on.
+    pub fn advanced(&self, by: u32) -> ExtentData {
+        let mut data = self.clone();
+        match &mut data {
+            ExtentData::Segment(slice) => slice.skip = slice.skip.saturating_add(by),
+            ExtentData::Inline { skip, .. } => *skip = skip.saturating_add(by),
+        }
+        data
+    }
+}
+
 /// A range of a file and where its bytes are. `start` is relative to the chunk. Never crosses a chunk boundary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extent {
@@ -44,50 +84,53 @@ pub struct Extent {
     pub data: ExtentData,
 }
 
-/// The extents of one chunk: sorted, not overlapping; gaps are holes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ExtentMap {
-    extents: Vec<Extent>,
-}
-
-impl ExtentMap {
-    /// The extents in order.
-    pub fn extents(&self) -> &[Extent] {
-        &self.extents
+impl Extent {
+    /// One past the last byte, relative to the start of the chunk.
+    pub fn end(&self) -> u32 {
+        self.start.saturating_add(self.len)
     }
 
-    /// Puts `extent` in place of whatever was there; returns the (trimmed) extents it displaced.
-    pub fn insert(&mut self, _extent: Extent) -> Vec<Extent> {
-        todo!()
+    /// The part within `[start, end)`, both relative to the chunk; `None` if there is none.
+    pub fn trim(&self, start: u32, end: u32) -> Option<Extent> {
+        let (start, end) = (start.max(self.start), end.min(self.end()));
+        (start < end).then(|| Extent {
+            start,
+            len: end - start,
+            data: self.data.advanced(start - self.start),
+        })
     }
 
-    /// Removes `[start, end)`; returns the (trimmed) extents removed.
-    pub fn punch(&mut self, _start: u32, _end: u32) -> Vec<Extent> {
-        todo!()
+    /// Whether `next` begins where this one ends, in the file and in the same source, so that both can be one extent.
+    pub fn continued_by(&self, next: &Extent) -> bool {
+        if self.end() != next.start {
+            return false;
+        }
+        match (&self.data, &next.data) {
+            (ExtentData::Segment(a), ExtentData::Segment(b)) => {
+                a.skip.checked_add(self.len) == Some(b.skip) && a.same_run(b)
+            }
+            (ExtentData::Inline { id: a, skip }, ExtentData::Inline { id: b, skip: next_skip }) => {
+                a == b && skip.checked_add(self.len) == Some(*next_skip)
+            }
+            _ => false,
+        }
     }
 
-    /// The extents within `[start, end)`, trimmed to it.
-    pub fn slice(&self, _start: u32, _end: u32) -> Vec<Extent> {
-        todo!()
+    /// What is wrong with the extent by itself, if anything.
+    fn defect(&self) -> Option<&'static str> {
+        if self.len == 0 {
+            return Some("an extent is empty");
+        }
+        if u64::from(self.start) + u64::from(self.len) > CHUNK_SIZE {
+            return Some("an extent passes the end of its chunk");
+        }
+        match &self.data {
+            ExtentData::Segment(slice) => (u64::from(slice.skip) + u64::from(self.len)
+                > u64::from(slice.run_len))
+            .then_some("an extent passes the end of its run"),
+            ExtentData::Inline { skip, .. } => {
+                skip.checked_add(self.len).is_none().then_some("an extent passes the end of its inline value")
+            }
+        }
     }
-
-    /// Serialised form (see docs/format.md); stored in the metadata engine.
-    pub fn encode(&self) -> Vec<u8> {
-        todo!()
-    }
-
-    /// Parses [`Self::encode`]'s output. Errors on anything malformed, unsorted or overlapping; never panics.
-    pub fn decode(_bytes: &[u8]) -> Result<Self, DecodeError> {
-        todo!()
-    }
-}
-
-/// Bytes that are not what they should be.
-#[derive(Debug, thiserror::Error)]
-#[error("corrupt {what}: {detail}")]
-pub struct DecodeError {
-    /// What was being decoded.
-    pub what: &'static str,
-    /// What is wrong with it.
-    pub detail: String,
 }

@@ -2,11 +2,24 @@
 //!
 //! No I/O and no clock here. `docs/format.md` describes the same at byte level.
 
+mod checksum;
+pub mod compression;
+pub mod crypto;
 pub mod extent;
+pub mod frame;
 pub mod id;
+mod inline;
+pub mod segment;
+pub mod superblock;
+mod wire;
 
-pub use extent::{Extent, ExtentData, ExtentMap, SegmentSlice};
+pub use compression::Compression;
+pub use crypto::{CryptoError, DataKey, MasterKey};
+pub use extent::{DecodeError, Extent, ExtentData, ExtentMap, SegmentSlice};
+pub use frame::{Codec, FrameError};
 pub use id::{InodeNo, SegmentId};
+pub use segment::{IndexRun, SegmentBuilder, SegmentFull, SegmentIndex};
+pub use superblock::{Encryption, Superblock, SuperblockError};
 
 /// Bytes of file range whose extents are kept under one metadata key.
 pub const CHUNK_SIZE: u64 = 64 << 20;

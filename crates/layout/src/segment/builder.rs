@@ -1,0 +1,213 @@
+//! Building a segment in memory.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::envelope::{SegmentFooter, SegmentHeader};
+use super::index::{MAX_FRAME_LEN_LEN, MAX_RECORD_LEN, Records};
+use super::{FOOTER_LEN, HEADER_LEN, MAX_STORED_LEN};
+use crate::checksum::FrameChecksum;
+use crate::compression::{Compression, Compressor};
+use crate::crypto::SegmentSealer;
+use crate::{Codec, InodeNo, SegmentId, SegmentSlice};
+
+/// A run that does not fit into the segment any more: finish it and begin another.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("segment {segment}: {plain_len} bytes do not fit: it has {stored_len} of at most {MAX_STORED_LEN}")]
+pub struct SegmentFull {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Its stored length so far, bytes.
+    pub stored_len: usize,
+    /// Plain length of the run that was refused, bytes.
+    pub plain_len: u64,
+}
+
+/// A segment being filled.
+pub struct SegmentBuilder {
+    codec: Codec,
+    volume: Uuid,
+    id: SegmentId,
+    /// Header and frames, as they will be stored.
+    buffer: Vec<u8>,
+    checksum: FrameChecksum,
+    sealer: Option<SegmentSealer>,
+    /// `None` in volumes that do not compress.
+    compressor: Option<Compressor>,
+    /// Where a frame's bytes are brought together if they come in several pieces and must be compressed.
+    gathered: Vec<u8>,
+    records: Records,
+}
+
+impl SegmentBuilder {
+    /// An empty segment. `id` must be fresh: the same id with other contents would break both caches, which hold segments to be
+    /// immutable, and encryption, whose nonces are places in the segment.
+    pub fn new(codec: &Codec, volume: Uuid, id: SegmentId) -> SegmentBuilder {
+        let target = codec.max_stored_len(u64::from(codec.segment_size)).min(u64::from(MAX_STORED_LEN));
+        let mut buffer = Vec::with_capacity(target as usize + (64 << 10));
+        let encrypted = codec.is_encrypted();
+        SegmentHeader { volume, segment: id, frame_size: codec.frame_size, encrypted }.put(&mut buffer);
+        debug_assert_eq!(buffer.len(), HEADER_LEN);
+        SegmentBuilder {
+            volume,
+            id,
+            buffer,
+            checksum: FrameChecksum::new(id),
+            sealer: codec.key.as_ref().map(|key| key.for_segment(id)),
+            compressor: (codec.compression != Compression::None).then(|| Compressor::new(codec.compression)),
+            gathered: Vec::new(),
+            records: Records::default(),
+            codec: codec.clone(),
+        }
+    }
+
+    /// The segment's id.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// Whether no run was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.records.count() == 0
+    }
+
+    /// Number of runs pushed.
+    pub fn runs(&self) -> u64 {
+        self.records.count()
+    }
+
+    /// Length of the object that [`Self::finish`] would give now, bytes.
+    pub fn stored_len(&self) -> usize {
+        self.buffer.len() + self.records.stored_len(self.sealer.is_some()) + FOOTER_LEN
+    }
+
+    /// Whether a run of `plain_len` bytes surely fits.
+    pub fn fits(&self, plain_len: u64) -> bool {
+        let frames = plain_len.div_ceil(u64::from(self.codec.frame_size));
+        let record = frames.saturating_mul(MAX_FRAME_LEN_LEN as u64).saturating_add(MAX_RECORD_LEN as u64);
+        let more = self.codec.max_stored_len(plain_len).saturating_add(record);
+        more.saturating_add(self.stored_len() as u64) <= u64::from(MAX_STORED_LEN)
+    }
+
+    /// Appends a run: bytes of `ino` from `file_offset` on, given in pieces that follow each other. Answers the slice of the
+    /// whole run. A run of no bytes leaves no trace. If it might not fit ([`Self::fits`]), nothing is changed.
+    pub fn push_run(
+        &mut self,
+        ino: InodeNo,
+        file_offset: u64,
+        plain: &[&[u8]],
+    ) -> Result<SegmentSlice, SegmentFull> {
+        let plain_len: u64 = plain.iter().map(|piece| piece.len() as u64).sum();
+        if !self.fits(plain_len) {
+            return Err(SegmentFull { segment: self.id, stored_len: self.stored_len(), plain_len });
+        }
+        // What fits is far below 4 GiB.
+        let (run_offset, run_len) = (self.buffer.len() as u32, plain_len as u32);
+        let mut frames = self.compressor.is_some().then(Vec::new);
+        let mut pieces = Pieces { rest: plain, taken: 0 };
+        let mut left = run_len;
+        while left > 0 {
+            let len = left.min(self.codec.frame_size);
+            let stored = self.push_frame(&mut pieces, len as usize);
+            if let Some(frames) = &mut frames {
+                frames.push(stored);
+            }
+            left -= len;
+        }
+        let slice =
+            SegmentSlice { segment: self.id, run_offset, run_len, skip: 0, frames: frames.map(Into::into) };
+        if run_len > 0 {
+            self.records.push(ino, file_offset, &slice);
+        }
+        Ok(slice)
+    }
+
+    /// Appends the next `len` plain bytes as one frame; its stored length.
+    fn push_frame(&mut self, pieces: &mut Pieces<'_>, len: usize) -> u32 {
+        let from = self.buffer.len();
+        let offset = from as u32;
+        match &mut self.compressor {
+            None => pieces.append_to(&mut self.buffer, len),
+            Some(compressor) => {
+                let plain = match pieces.contiguous(len) {
+                    Some(plain) => plain,
+                    None => {
+                        self.gathered.clear();
+                        pieces.append_to(&mut self.gathered, len);
+                        &self.gathered
+                    }
+                };
+                let (method, payload) = compressor.compress(plain);
+                self.buffer.push(method as u8);
+                self.buffer.extend_from_slice(payload);
+            }
+        }
+        if let Some(sealer) = &self.sealer {
+            sealer.seal_frame(offset, &mut self.buffer, from);
+        }
+        let crc = self.checksum.of(offset, &self.buffer[from..]);
+        self.buffer.extend_from_slice(&crc.to_le_bytes());
+        (self.buffer.len() - from) as u32
+    }
+
+    /// The object: appends index and footer.
+    pub fn finish(mut self) -> Bytes {
+        let index_offset = self.buffer.len();
+        self.records.put(self.volume, self.id, self.sealer.as_ref(), &mut self.buffer);
+        let footer = SegmentFooter {
+            segment: self.id,
+            index_offset: index_offset as u32,
+            index_len: (self.buffer.len() - index_offset) as u32,
+            stored_len: (self.buffer.len() + FOOTER_LEN) as u32,
+        };
+        footer.put(&mut self.buffer);
+        Bytes::from(self.buffer)
+    }
+}
+
+/// A position in bytes given in pieces.
+struct Pieces<'a> {
+    rest: &'a [&'a [u8]],
+    /// Bytes already taken of the first piece of `rest`.
+    taken: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// The next bytes, at most `len` of them, none only at the end; they are taken.
+    fn next(&mut self, len: usize) -> &'a [u8] {
+        while let Some((first, rest)) = self.rest.split_first() {
+            let piece = &first[self.taken..];
+            if piece.len() > len {
+                self.taken += len;
+                return &piece[..len];
+            }
+            self.rest = rest;
+            self.taken = 0;
+            if !piece.is_empty() {
+                return piece;
+            }
+        }
+        &[]
+    }
+
+    /// The next `len` bytes if they are in one piece; they are taken.
+    fn contiguous(&mut self, len: usize) -> Option<&'a [u8]> {
+        let first = self.rest.first()?;
+        if first.len() - self.taken < len {
+            return None;
+        }
+        Some(self.next(len))
+    }
+
+    /// Takes the next `len` bytes, or all that are left, and appends them to `out`.
+    fn append_to(&mut self, out: &mut Vec<u8>, mut len: usize) {
+        while len > 0 {
+            let piece = self.next(len);
+            if piece.is_empty() {
+                return;
+            }
+            out.extend_from_slice(piece);
+            len -= piece.len();
+        }
+    }
+}

@@ -1,1 +1,28 @@
-//! stub
+//! The kernel front end: the FUSE protocol, mounting, and dispatch to the file system.
+//!
+//! ```text
+//! abi       what goes over /dev/fuse: structures, flags, total parsing
+//! mount     getting a mount from the kernel (or fusermount3), the mount table, unmounting
+//! session   negotiation, worker threads, interrupts: the life of one mount
+//! dispatch  one request: decode, call the file system, encode the answer
+//! ```
+//!
+//! The protocol is spoken directly rather than through a library because the parts that matter here (unnamed
+//! temporary files, the kernel's requests to clear setuid bits, interrupts, vectored replies, STATX) are the ones
+//! libraries leave out.
+
+pub mod abi;
+mod adapter;
+mod dispatch;
+mod errno;
+mod file_system;
+pub mod mount;
+mod session;
+
+pub use errno::Errno;
+pub use file_system::{
+    Attr, Caller, DirEntry, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply, RenameMode,
+    Result, SetAttr, StatFs, Time, XattrMode,
+};
+pub use mount::{MountEntry, MountError, MountOptions, UnmountError};
+pub use session::{MountConfig, Session};

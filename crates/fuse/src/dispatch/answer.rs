@@ -1,0 +1,108 @@
+//! What a handler gives.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::abi::Malformed;
+use crate::{Errno, Pending};
+
+/// Large enough for an entry with an open file, the largest answer of fixed size that is common.
+const INLINE: usize = 144;
+
+/// What a handler gives.
+pub(super) type Outcome = Result<Answer, Failure>;
+
+/// The body of an answer.
+pub(super) enum Answer {
+    /// Success and nothing to say.
+    Empty,
+    /// A few fixed structures.
+    Inline(Inline),
+    /// Built for the occasion.
+    Owned(Vec<u8>),
+    /// File data, as pieces that are not joined.
+    Pieces(Vec<Bytes>),
+    /// It may have to wait.
+    Later(Later),
+}
+
+/// Bytes without an allocation.
+pub(super) struct Inline {
+    bytes: [u8; INLINE],
+    len: usize,
+}
+
+impl Inline {
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// A call that may have to wait.
+pub(super) struct Later {
+    pub future: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    /// Whether it may be given up when the process that waits for it is dying.
+    pub interruptible: bool,
+}
+
+impl Answer {
+    /// One structure.
+    pub fn of(value: &(impl IntoBytes + Immutable)) -> Answer {
+        Answer::pair(value, &[0_u8; 0])
+    }
+
+    /// Two structures.
+    pub fn pair(first: &(impl IntoBytes + Immutable), second: &(impl IntoBytes + Immutable)) -> Answer {
+        let (first, second) = (first.as_bytes(), second.as_bytes());
+        let len = first.len() + second.len();
+        let mut bytes = [0; INLINE];
+        match bytes.split_at_mut_checked(first.len()) {
+            Some((head, tail)) if second.len() <= tail.len() => {
+                head.copy_from_slice(first);
+                if let Some(tail) = tail.get_mut(..second.len()) {
+                    tail.copy_from_slice(second);
+                }
+                Answer::Inline(Inline { bytes, len })
+            }
+            _ => Answer::Owned([first, second].concat()),
+        }
+    }
+
+    /// A call whose result `encode` turns into an answer.
+    pub fn later<T: Send + 'static>(
+        pending: Pending<T>,
+        interruptible: bool,
+        encode: impl FnOnce(T) -> Answer + Send + 'static,
+    ) -> Outcome {
+        let future = pending.map(move |result| result.map(encode).map_err(Failure::from)).boxed();
+        Ok(Answer::Later(Later { future, interruptible }))
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// What the caller will see.
+    Errno(Errno),
+    /// The operation does not exist here; the kernel is to remember that.
+    NotImplemented,
+    /// The request makes no sense.
+    Malformed(Malformed),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        // The kernel would take ENOSYS to mean that the operation never works, on any file.
+        Failure::Errno(if errno == Errno::ENOSYS { Errno::EOPNOTSUPP } else { errno })
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        Failure::Malformed(malformed)
+    }
+}

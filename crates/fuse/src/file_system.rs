@@ -1,0 +1,279 @@
+//! What the front end asks of a file system. `headrace_vfs::Vfs` is the real one (see `adapter`).
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::Errno;
+
+/// STAND-IN
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct InodeNo(pub u64);
+
+impl InodeNo {
+    /// The root directory.
+    pub const ROOT: InodeNo = InodeNo(1);
+}
+
+/// STAND-IN
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Time {
+    pub secs: i64,
+    pub nanos: u32,
+}
+
+impl Time {
+    /// Now.
+    pub fn now() -> Time {
+        let d = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Time { secs: d.as_secs() as i64, nanos: d.subsec_nanos() }
+    }
+}
+
+/// STAND-IN
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Kind {
+    File,
+    Directory,
+    Symlink,
+    CharDevice,
+    BlockDevice,
+    Fifo,
+    Socket,
+}
+
+/// STAND-IN
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Attr {
+    pub ino: InodeNo,
+    pub kind: Kind,
+    pub mode: u16,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u32,
+    pub size: u64,
+    pub allocated: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    pub btime: Time,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+    pub umask: u16,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default)]
+pub struct SetAttr {
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub atime: Option<Time>,
+    pub mtime: Option<Time>,
+    pub ctime: Option<Time>,
+    pub kill_suid: bool,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XattrMode {
+    Set,
+    CreateOnly,
+    ReplaceOnly,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RenameMode {
+    Replace,
+    NoReplace,
+    Exchange,
+}
+
+/// STAND-IN
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FileId(pub u64);
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenMode {
+    pub keep_cache: bool,
+    pub direct_io: bool,
+    pub noflush: bool,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatFs {
+    pub blocks: u64,
+    pub bfree: u64,
+    pub bavail: u64,
+    pub files: u64,
+    pub ffree: u64,
+    pub bsize: u32,
+    pub namelen: u32,
+}
+
+/// STAND-IN
+#[allow(missing_docs)]
+#[derive(Clone, Debug)]
+pub struct DirEntry<'a> {
+    pub cookie: u64,
+    pub ino: InodeNo,
+    pub kind: Kind,
+    pub name: &'a [u8],
+    pub attr: Option<Attr>,
+}
+
+/// The pieces of a file's bytes that answer a read, in order.
+pub type ReadReply = Vec<Bytes>;
+
+/// What a call gives, or the number that the caller of the system call will see.
+pub type Result<T, E = Errno> = std::result::Result<T, E>;
+
+/// A call that may have to wait. It is polled once in the thread that read the request; if it is not ready it moves
+/// to the runtime. Dropping it must leave the file system consistent: that is what an interrupt does.
+pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'static>>;
+
+/// The calls that requests from the kernel turn into.
+///
+/// Permissions are not checked here: the kernel does it (`default_permissions`). Every call that answers an entry
+/// (`lookup`, `mknod`, `symlink`, `create`, `tmpfile`, `link`, and each entry other than "." and ".." that a
+/// `readdir` with `plus` had accepted) counts one reference, which `forget` gives back.
+pub trait FileSystem: Send + Sync + 'static {
+    /// Whether nothing but this mount can change the volume, so that the kernel may cache for long.
+    fn exclusive(&self) -> bool;
+
+    /// Finds an entry. "." and ".." are asked for when a mount is exported over NFS.
+    fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr>;
+    /// Gives back `count` references.
+    fn forget(&self, ino: InodeNo, count: u64);
+    /// Attributes, with data not yet flushed taken into account.
+    fn getattr(&self, ino: InodeNo) -> Result<Attr>;
+    /// Changes attributes and, with `size`, the length.
+    fn setattr(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> Pending<Attr>;
+    /// Creates a file of any kind but a symbolic link; a directory too.
+    fn mknod(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+        caller: &Caller,
+    ) -> Result<Attr>;
+    /// Creates a symbolic link.
+    fn symlink(&self, parent: InodeNo, name: &[u8], target: &[u8], caller: &Caller) -> Result<Attr>;
+    /// Creates a regular file and opens it.
+    fn create(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)>;
+    /// Creates an unnamed regular file and opens it (`O_TMPFILE`).
+    fn tmpfile(
+        &self,
+        parent: InodeNo,
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)>;
+    /// Removes a name that is not a directory's.
+    fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<()>;
+    /// Gives an inode another name.
+    fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8]) -> Result<Attr>;
+    /// Renames, as `renameat2`.
+    fn rename(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        new_parent: InodeNo,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()>;
+    /// A symbolic link's target.
+    fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>>;
+
+    /// Opens a regular file.
+    fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)>;
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    fn read(&self, ino: InodeNo, file: FileId, offset: u64, len: u32) -> Pending<ReadReply>;
+    /// Writes; answers how many bytes were accepted.
+    fn write(&self, ino: InodeNo, file: FileId, offset: u64, data: Bytes, kill_suid: bool) -> Pending<u32>;
+    /// One descriptor of an open file was closed.
+    fn flush(&self, ino: InodeNo, file: FileId) -> Pending<()>;
+    /// Makes a file durable.
+    fn fsync(&self, ino: InodeNo, file: FileId, datasync: bool) -> Pending<()>;
+    /// Makes a directory durable.
+    fn fsyncdir(&self, ino: InodeNo) -> Pending<()>;
+    /// The last descriptor of an open file is gone.
+    fn release(&self, ino: InodeNo, file: FileId) -> Pending<()>;
+    /// As `fallocate(2)`.
+    fn fallocate(&self, ino: InodeNo, file: FileId, offset: u64, len: u64, mode: i32) -> Pending<()>;
+    /// `SEEK_DATA` and `SEEK_HOLE`.
+    fn lseek(&self, ino: InodeNo, offset: u64, whence: i32) -> Pending<u64>;
+    /// As `copy_file_range(2)`.
+    fn copy_file_range(
+        &self,
+        source: InodeNo,
+        source_offset: u64,
+        target: InodeNo,
+        target_offset: u64,
+        len: u64,
+    ) -> Pending<u64>;
+
+    /// Opens a directory.
+    fn opendir(&self, ino: InodeNo) -> Result<FileId>;
+    /// Entries after the cookie `after` (0: from the start), "." and ".." first, until `visit` declines one.
+    fn readdir(
+        &self,
+        dir: FileId,
+        after: u64,
+        plus: bool,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()>;
+    /// Closes a directory.
+    fn releasedir(&self, dir: FileId);
+
+    /// The value of an extended attribute.
+    fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>>;
+    /// Sets one. `kill_sgid`: setting this access ACL must clear the set-group-id bit.
+    fn setxattr(
+        &self,
+        ino: InodeNo,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        kill_sgid: bool,
+    ) -> Result<()>;
+    /// The names of all extended attributes.
+    fn listxattr(&self, ino: InodeNo) -> Result<Vec<Vec<u8>>>;
+    /// Removes one.
+    fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Result<()>;
+
+    /// Space and inode counts.
+    fn statfs(&self) -> Result<StatFs>;
+    /// Everything acknowledged is made durable.
+    fn flush_all(&self) -> Pending<()>;
+}

@@ -1,0 +1,158 @@
+//! Where requests are read into.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::abi::{InHeader, MIN_READ_BUFFER, WriteIn};
+
+const PAGE: usize = 4096;
+/// Where a WRITE's data begins in a request.
+pub(crate) const WRITE_PAYLOAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+/// Buffers that may be out with the file system at a time; beyond this data is copied.
+const LENT_MAX: usize = 64;
+/// Free buffers kept for later.
+const FREE_MAX: usize = 16;
+
+/// Memory for requests, reused.
+///
+/// A large WRITE is handed to the file system in the buffer it arrived in, and the worker takes another buffer.
+#[derive(Debug)]
+pub(crate) struct BufferPool {
+    free: Mutex<Vec<Memory>>,
+    lent: AtomicUsize,
+    max_write: usize,
+}
+
+/// A buffer whose WRITE data is page-aligned.
+#[derive(Debug)]
+struct Memory {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl BufferPool {
+    pub fn new(max_write: usize) -> Arc<Self> {
+        Arc::new(BufferPool { free: Mutex::default(), lent: AtomicUsize::new(0), max_write })
+    }
+
+    /// A buffer for one worker.
+    pub fn request_buffer(self: &Arc<Self>) -> RequestBuffer {
+        RequestBuffer { memory: self.take(), pool: Arc::clone(self) }
+    }
+
+    fn take(&self) -> Memory {
+        self.free.lock().pop().unwrap_or_else(|| {
+            let len = (PAGE + self.max_write).max(MIN_READ_BUFFER);
+            let bytes = vec![0; len + PAGE];
+            // The first page holds the headers, pushed against its end.
+            let first_page = bytes.as_ptr().align_offset(PAGE).min(PAGE - 1);
+            Memory { start: first_page + PAGE - WRITE_PAYLOAD, bytes }
+        })
+    }
+
+    fn give_back(&self, memory: Memory) {
+        self.lent.fetch_sub(1, Ordering::Relaxed);
+        let mut free = self.free.lock();
+        if free.len() < FREE_MAX {
+            free.push(memory);
+        }
+    }
+}
+
+/// The buffer a worker reads requests into.
+#[derive(Debug)]
+pub(crate) struct RequestBuffer {
+    memory: Memory,
+    pool: Arc<BufferPool>,
+}
+
+impl RequestBuffer {
+    /// The whole buffer, to be read into.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.memory.bytes.get_mut(self.memory.start..).unwrap_or_default()
+    }
+
+    /// The first `len` bytes.
+    pub fn request(&self, len: usize) -> &[u8] {
+        let filled = self.memory.bytes.get(self.memory.start..).unwrap_or_default();
+        filled.get(..len).unwrap_or(filled)
+    }
+
+    /// The bytes at `range`, which must lie within the request, in a form that outlives it.
+    ///
+    /// Large ones are not copied: the buffer goes along, and another takes its place.
+    pub fn detach(&mut self, range: Range<usize>) -> Bytes {
+        let whole = self.memory.start + range.start..self.memory.start + range.end;
+        // Handing over more memory than twice what is in it would waste it.
+        if range.len() < self.pool.max_write / 2 || self.pool.lent.load(Ordering::Relaxed) >= LENT_MAX {
+            return Bytes::copy_from_slice(self.memory.bytes.get(whole).unwrap_or_default());
+        }
+        self.pool.lent.fetch_add(1, Ordering::Relaxed);
+        let memory = std::mem::replace(&mut self.memory, self.pool.take());
+        Bytes::from_owner(Lent { memory: Some(memory), range: whole, pool: Arc::clone(&self.pool) })
+    }
+}
+
+/// A buffer that is out with the file system.
+struct Lent {
+    memory: Option<Memory>,
+    range: Range<usize>,
+    pool: Arc<BufferPool>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.as_ref().and_then(|memory| memory.bytes.get(self.range.clone())).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.give_back(memory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_for_the_largest_write_whose_data_is_aligned() {
+        let pool = BufferPool::new(1 << 20);
+        let mut buffer = pool.request_buffer();
+        let space = buffer.space();
+        assert!(space.len() >= WRITE_PAYLOAD + (1 << 20));
+        assert_eq!(space[WRITE_PAYLOAD..].as_ptr().align_offset(PAGE), 0);
+    }
+
+    #[test]
+    fn detached_data_survives_the_next_request_and_memory_comes_back() {
+        let pool = BufferPool::new(1 << 20);
+        let mut buffer = pool.request_buffer();
+        for len in [1_usize, PAGE, 1 << 19, 1 << 20] {
+            buffer.space()[WRITE_PAYLOAD..WRITE_PAYLOAD + len].fill(7);
+            let data = buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + len);
+            buffer.space()[WRITE_PAYLOAD..WRITE_PAYLOAD + len].fill(9);
+            assert!(data.len() == len && data.iter().all(|&b| b == 7), "{len}");
+        }
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+        assert_eq!(pool.free.lock().len(), 1);
+    }
+
+    #[test]
+    fn what_can_be_lent_is_limited() {
+        let pool = BufferPool::new(1 << 20);
+        let mut buffer = pool.request_buffer();
+        let held: Vec<Bytes> =
+            (0..LENT_MAX + 8).map(|_| buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20))).collect();
+        assert_eq!(pool.lent.load(Ordering::Relaxed), LENT_MAX);
+        drop(held);
+        assert!(pool.free.lock().len() <= FREE_MAX);
+    }
+}

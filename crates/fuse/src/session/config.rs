@@ -1,0 +1,60 @@
+//! What a mount is started with, and the figures it does not ask for because they were measured.
+
+use std::time::Duration;
+
+use crate::mount::MountOptions;
+
+/// Largest WRITE, and with that READ: the kernel's own ceiling (256 pages).
+pub(crate) const MAX_WRITE: u32 = 1 << 20;
+/// Requests the kernel keeps in flight for readahead. Fewer starve a store that is milliseconds away.
+pub(crate) const MAX_BACKGROUND: u16 = 64;
+/// Readahead. With 1 MiB requests 64 of which may be in flight, 16 MiB was the fastest at 20 ms per request.
+pub(crate) const READ_AHEAD_KIB: u32 = 16 << 10;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountConfig {
+    /// The `-o` options.
+    pub options: MountOptions,
+    /// Worker threads; `None` chooses the larger of 4 and twice the number of processors. At most 64.
+    pub threads: Option<usize>,
+    /// For volumes that others may change too: how long the kernel may believe entries and attributes.
+    pub shared_ttl: Duration,
+}
+
+impl Default for MountConfig {
+    fn default() -> Self {
+        MountConfig { options: MountOptions::default(), threads: None, shared_ttl: Duration::from_secs(1) }
+    }
+}
+
+impl MountConfig {
+    pub(crate) fn worker_threads(&self) -> usize {
+        let by_default = || std::thread::available_parallelism().map_or(4, |cores| (2 * cores.get()).max(4));
+        self.threads.unwrap_or_else(by_default).clamp(1, 64)
+    }
+}
+
+/// How long the kernel may believe what it is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lifetimes {
+    /// Nothing else can change the volume.
+    pub exclusive: bool,
+    /// Entries and attributes.
+    pub ttl: Duration,
+    /// That a name does not exist.
+    pub negative: Duration,
+}
+
+impl Lifetimes {
+    pub fn new(exclusive: bool, shared_ttl: Duration) -> Self {
+        // All changes go through this kernel, which keeps its caches in step; the limit is only a precaution.
+        let day = Duration::from_secs(24 * 60 * 60);
+        if exclusive {
+            Lifetimes { exclusive, ttl: day, negative: day }
+        } else {
+            // A name that another machine creates must be found at once.
+            Lifetimes { exclusive, ttl: shared_ttl, negative: Duration::ZERO }
+        }
+    }
+}

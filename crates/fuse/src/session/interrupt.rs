@@ -1,0 +1,151 @@
+//! Requests that wait, and what a signal to the waiting process does to them.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::AbortHandle;
+use parking_lot::Mutex;
+use zerocopy::IntoBytes as _;
+
+use super::{Shared, Transport, signals};
+use crate::abi::OutHeader;
+
+const SHARDS: usize = 16;
+/// How often to look again at a process that has had a signal it may live through: the kernel tells us of its first
+/// signal only.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// A request that waits on the runtime and may be given up.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    /// The thread that waits for the answer; 0 if unknown.
+    pub tid: u32,
+    /// Gives the request up.
+    pub abort: AbortHandle,
+}
+
+/// What a worker is at: `current` while it is in the handler of that request.
+#[derive(Debug, Default)]
+struct Slot {
+    current: AtomicU64,
+    interrupted: AtomicU64,
+}
+
+/// All requests of a mount that may be interrupted.
+///
+/// Only requests that left their worker are entered in a map: the others finish by themselves, and must not pay.
+pub(crate) struct Interrupts {
+    shards: [Mutex<HashMap<u64, Waiting>>; SHARDS],
+    slots: Box<[Slot]>,
+    transports: Vec<Arc<dyn Transport>>,
+}
+
+impl Interrupts {
+    pub fn new(transports: Vec<Arc<dyn Transport>>) -> Self {
+        let slots = transports.iter().map(|_| Slot::default()).collect();
+        Interrupts { shards: Default::default(), slots, transports }
+    }
+
+    fn shard(&self, unique: u64) -> &Mutex<HashMap<u64, Waiting>> {
+        // The kernel counts requests in steps of two.
+        &self.shards[(unique / 2) as usize % SHARDS]
+    }
+
+    /// Worker `index` begins with a request.
+    pub fn begin(&self, index: usize, unique: u64) {
+        if let Some(slot) = self.slots.get(index) {
+            slot.current.store(unique, Ordering::Release);
+        }
+    }
+
+    /// Worker `index` is done with its request, or the request has moved to the runtime.
+    pub fn end(&self, index: usize) {
+        if let Some(slot) = self.slots.get(index) {
+            slot.current.store(0, Ordering::Release);
+        }
+    }
+
+    /// Enters a request that worker `index` hands to the runtime. Answers whether it was interrupted already.
+    pub fn enter(&self, index: usize, unique: u64, waiting: Waiting) -> bool {
+        let mut shard = self.shard(unique).lock();
+        shard.insert(unique, waiting);
+        self.slots.get(index).is_some_and(|slot| slot.interrupted.load(Ordering::Acquire) == unique)
+    }
+
+    /// A request has been answered.
+    pub fn leave(&self, unique: u64) {
+        self.shard(unique).lock().remove(&unique);
+    }
+
+    fn waiting(&self, unique: u64) -> Option<Waiting> {
+        self.shard(unique).lock().get(&unique).cloned()
+    }
+
+    /// Gives up everything that may be given up.
+    pub fn cancel_all(&self) {
+        for shard in &self.shards {
+            for waiting in shard.lock().values() {
+                waiting.abort.abort();
+            }
+        }
+    }
+
+    /// An INTERRUPT for request `unique` came.
+    pub fn interrupt(&self, shared: &Arc<Shared>, unique: u64) {
+        let waiting = {
+            let shard = self.shard(unique).lock();
+            let waiting = shard.get(&unique).cloned();
+            if waiting.is_none() {
+                // In the handler of another worker: if it turns out to wait, `enter` will tell. Under the lock, so
+                // that it cannot be entered between our looking there and here.
+                for slot in &self.slots {
+                    if slot.current.load(Ordering::Acquire) == unique {
+                        slot.interrupted.store(unique, Ordering::Release);
+                        return;
+                    }
+                }
+            }
+            waiting
+        };
+        match waiting {
+            Some(waiting) => give_up_if_dying(shared, unique, &waiting),
+            None => self.ask_again(unique),
+        }
+    }
+
+    /// The request is answered already, or another worker has read it and not begun. EAGAIN makes the kernel send
+    /// the INTERRUPT again in the second case; in the first it knows nothing of the request and does nothing.
+    fn ask_again(&self, unique: u64) {
+        let header =
+            OutHeader { len: size_of::<OutHeader>() as u32, error: -libc::EAGAIN, unique: unique | 1 };
+        // Only the connection that the request came by will do, and we do not know it.
+        for transport in &self.transports {
+            if transport.send(&[IoSlice::new(header.as_bytes())]).is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// Gives a request up if the process that waits for it is dying, now or later.
+pub(crate) fn give_up_if_dying(shared: &Arc<Shared>, unique: u64, waiting: &Waiting) {
+    if signals::dying(waiting.tid).unwrap_or(true) {
+        waiting.abort.abort();
+        return;
+    }
+    let shared = Arc::clone(shared);
+    let runtime = shared.runtime.clone();
+    runtime.spawn(async move {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let Some(waiting) = shared.interrupts.waiting(unique) else { return };
+            if signals::dying(waiting.tid).unwrap_or(true) {
+                waiting.abort.abort();
+                return;
+            }
+        }
+    });
+}

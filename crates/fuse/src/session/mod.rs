@@ -1,0 +1,240 @@
+//! The life of one mount.
+
+mod buffer;
+mod config;
+mod device;
+mod interrupt;
+mod negotiate;
+mod notify;
+mod signals;
+mod transport;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
+
+pub(crate) use buffer::RequestBuffer;
+pub(crate) use config::Lifetimes;
+pub use config::MountConfig;
+pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
+pub(crate) use notify::Notifier;
+pub(crate) use transport::Transport;
+pub(crate) use worker::{InFlight, Worker};
+
+use crate::abi::InitFlags;
+use crate::mount::{self, Method, MountError, UnmountError};
+use crate::{FileSystem, InodeNo};
+use buffer::BufferPool;
+use device::Device;
+
+/// How long requests that were already being worked on may take after the mount has gone.
+const DRAIN_WITHIN: Duration = Duration::from_secs(60);
+
+/// What all workers and requests of a mount share.
+pub(crate) struct Shared {
+    pub fs: Arc<dyn FileSystem>,
+    pub lifetimes: Lifetimes,
+    /// What both this side and the kernel can do.
+    pub agreed: InitFlags,
+    pub runtime: Handle,
+    pub interrupts: Interrupts,
+    pub notifier: Notifier,
+    pub in_flight: InFlight,
+    workers_alive: AtomicUsize,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+/// A mounted file system and the threads that serve it.
+///
+/// Dropping a session detaches its mount; the process may still be asked by those who use it until they stop.
+pub struct Session {
+    mountpoint: PathBuf,
+    method: Method,
+    dev: u64,
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// Mounts `fs` at `mountpoint` and serves it from threads of its own.
+    ///
+    /// Returns when the root directory can be used. `runtime` runs what has to wait and needs its timer enabled.
+    pub fn mount(
+        fs: impl FileSystem,
+        mountpoint: &Path,
+        config: MountConfig,
+        runtime: Handle,
+    ) -> Result<Session, MountError> {
+        let attached = mount::attach(mountpoint, &config.options, config::MAX_WRITE)?;
+        let undo = Detach { mountpoint: &attached.mountpoint, armed: true };
+        let session = Self::start(
+            Arc::new(fs),
+            attached.device,
+            &attached.mountpoint,
+            attached.method,
+            config,
+            runtime,
+        );
+        undo.disarm_if(session.is_ok());
+        session
+    }
+
+    fn start(
+        fs: Arc<dyn FileSystem>,
+        fd: std::os::fd::OwnedFd,
+        mountpoint: &Path,
+        method: Method,
+        config: MountConfig,
+        runtime: Handle,
+    ) -> Result<Session, MountError> {
+        let exclusive = fs.exclusive();
+        let first = Device::new(fd);
+        let agreed = negotiate::exchange(&first, exclusive)?;
+
+        let devices = first.into_workers(config.worker_threads());
+        let threads = devices.len();
+        let transports: Vec<Arc<dyn Transport>> =
+            devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>).collect();
+        let shared = Arc::new(Shared {
+            fs,
+            lifetimes: Lifetimes::new(exclusive, config.shared_ttl),
+            agreed,
+            runtime,
+            interrupts: Interrupts::new(transports.clone()),
+            notifier: Notifier::new(transports.first().cloned()),
+            in_flight: InFlight::default(),
+            workers_alive: AtomicUsize::new(threads),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
+        });
+        let pool = BufferPool::new(config::MAX_WRITE as usize);
+        for (index, transport) in transports.into_iter().enumerate() {
+            let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));
+            if let Err(error) = worker.spawn() {
+                // Those that never started count as ended.
+                for _ in index..threads {
+                    shared.worker_ended();
+                }
+                return Err(MountError::Threads(error));
+            }
+        }
+
+        let root = rustix::fs::stat(mountpoint).map_err(|errno| MountError::Root(errno.into()))?;
+        if root.st_ino != InodeNo::ROOT.0 {
+            return Err(MountError::Root(std::io::Error::other("another file system was mounted over it")));
+        }
+        mount::set_read_ahead(root.st_dev, config::READ_AHEAD_KIB);
+        Ok(Session { mountpoint: mountpoint.to_owned(), method, dev: root.st_dev, shared })
+    }
+
+    /// Where it is mounted, without symbolic links.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// The mount's `st_dev`.
+    pub fn dev(&self) -> u64 {
+        self.dev
+    }
+
+    /// Whether the mount has gone: unmounted and no longer used by anyone, or aborted.
+    pub fn ended(&self) -> bool {
+        *self.shared.ended.lock()
+    }
+
+    /// Blocks until the mount has gone and what was being worked on has finished (at most a minute longer).
+    ///
+    /// Data that is written but not yet durable is the file system's: flush it after this.
+    pub fn wait(&self) {
+        let mut ended = self.shared.ended.lock();
+        while !*ended {
+            self.shared.end.wait(&mut ended);
+        }
+        drop(ended);
+        if !self.shared.in_flight.wait_idle(Instant::now() + DRAIN_WITHIN) {
+            tracing::warn!("requests are still being worked on a minute after the mount has gone");
+        }
+    }
+
+    /// Unmounts. Fails with [`UnmountError::Busy`] while files are open, unless `lazy`: then the mount point is free
+    /// at once and the session ends when its last user has let go. May be called from any thread, at any time.
+    pub fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
+        if self.ended() || !self.is_mounted() {
+            return Err(UnmountError::NotMounted(self.mountpoint.clone()));
+        }
+        tracing::debug!(mountpoint = %self.mountpoint.display(), lazy, method = ?self.method, "unmounting");
+        mount::unmount(&self.mountpoint, lazy)
+    }
+
+    /// Breaks the connection: everything that waits for this file system fails, and so does whatever comes after.
+    /// Written data that is not durable is not lost by this; it is still the file system's to flush.
+    pub fn abort(&self) -> Result<(), UnmountError> {
+        if self.ended() {
+            return Ok(());
+        }
+        mount::abort(&self.mountpoint, rustix::fs::minor(self.dev))
+    }
+
+    /// Whether what is mounted at our mount point is this session and not something mounted there since.
+    fn is_mounted(&self) -> bool {
+        mount::find(&self.mountpoint).is_some_and(|entry| {
+            (entry.major, entry.minor) == (rustix::fs::major(self.dev), rustix::fs::minor(self.dev))
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.ended()
+            && self.is_mounted()
+            && let Err(error) = mount::unmount(&self.mountpoint, true)
+        {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("mountpoint", &self.mountpoint).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// One worker has seen the end of the connection.
+    fn worker_ended(&self) {
+        if self.workers_alive.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Nobody is left to take an answer.
+            self.interrupts.cancel_all();
+            *self.ended.lock() = true;
+            self.end.notify_all();
+        }
+    }
+}
+
+/// Takes the mount away again when starting the session failed.
+struct Detach<'a> {
+    mountpoint: &'a Path,
+    armed: bool,
+}
+
+impl Detach<'_> {
+    fn disarm_if(mut self, done: bool) {
+        self.armed = !done;
+    }
+}
+
+impl Drop for Detach<'_> {
+    fn drop(&mut self) {
+        if self.armed
+            && let Err(error) = mount::unmount(self.mountpoint, true)
+        {
+            tracing::error!("{error}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The threads that take requests from the kernel.
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::buffer::BufferPool;
+use super::transport::Received;
+use super::{RequestBuffer, Shared, Transport};
+use crate::dispatch;
+
+/// One thread's share of a session.
+pub(crate) struct Worker {
+    /// Its place among the session's workers.
+    pub index: usize,
+    /// Where its requests come from and its replies go.
+    pub transport: Arc<dyn Transport>,
+    /// The session.
+    pub shared: Arc<Shared>,
+    pool: Arc<BufferPool>,
+}
+
+impl Worker {
+    pub fn new(
+        index: usize,
+        transport: Arc<dyn Transport>,
+        shared: Arc<Shared>,
+        pool: Arc<BufferPool>,
+    ) -> Self {
+        Worker { index, transport, shared, pool }
+    }
+
+    pub fn spawn(self) -> io::Result<()> {
+        std::thread::Builder::new().name(format!("fuse-{}", self.index)).spawn(move || self.run()).map(drop)
+    }
+
+    fn run(self) {
+        let ended = Ended(&self.shared);
+        let runtime = self.shared.runtime.clone();
+        // Calls that start tasks or timers find the runtime even when polled here.
+        let _entered = runtime.enter();
+        let mut buffer = self.pool.request_buffer();
+        loop {
+            match self.transport.receive(buffer.space()) {
+                Ok(Received::Request(len)) => self.serve(&mut buffer, len),
+                Ok(Received::Nothing) => {}
+                Ok(Received::Ended) => break,
+                Err(error) => {
+                    tracing::error!("reading from /dev/fuse failed: {error}; this worker ends");
+                    break;
+                }
+            }
+        }
+        drop(ended);
+    }
+
+    /// Handles one request. A handler that panics costs its caller an EIO and nobody else anything.
+    fn serve(&self, buffer: &mut RequestBuffer, len: usize) {
+        let served = std::panic::catch_unwind(AssertUnwindSafe(|| dispatch::serve(self, buffer, len)));
+        self.shared.interrupts.end(self.index);
+        if served.is_err() {
+            tracing::error!("a request handler panicked: this is a bug; the request was answered with EIO");
+        }
+    }
+}
+
+/// Counts the worker out however it ends.
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.worker_ended();
+    }
+}
+
+/// Counts requests that left their worker.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    count: Mutex<usize>,
+    idle: Condvar,
+}
+
+impl InFlight {
+    pub fn begin(&self) {
+        *self.count.lock() += 1;
+    }
+
+    pub fn end(&self) {
+        let mut count = self.count.lock();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.idle.notify_all();
+        }
+    }
+
+    /// Whether nothing is in flight any more, by `deadline` at the latest.
+    pub fn wait_idle(&self, deadline: Instant) -> bool {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            if self.idle.wait_until(&mut count, deadline).timed_out() {
+                return *count == 0;
+            }
+        }
+        true
+    }
+}

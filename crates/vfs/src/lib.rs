@@ -1,1 +1,28 @@
-//! stub
+//! Open files: the read path, the write path, and what makes the two agree.
+//!
+//! Front ends speak to [`Vfs`] and to nothing below it. Calls that may have to wait (for the store, for a place in the write
+//! budget, for a sync) return futures that own what they need; calls that touch metadata alone are plain functions.
+
+mod admission;
+mod background;
+mod data;
+mod error;
+mod handles;
+mod inode;
+mod lookups;
+mod names;
+mod options;
+mod orphans;
+mod status;
+mod vfs;
+
+pub use error::{Error, Result};
+pub use handles::{FileId, OpenMode};
+pub use headrace_layout::InodeNo;
+pub use headrace_meta::{Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, SetAttr, Time, XattrMode};
+pub use options::{AtimePolicy, VfsOptions};
+pub use status::{StatFs, Status};
+pub use vfs::Vfs;
+
+/// A file's bytes, in order, as pieces that need not be joined.
+pub type ReadReply = Vec<bytes::Bytes>;

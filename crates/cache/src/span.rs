@@ -1,0 +1,134 @@
+//! Spans: aligned pieces of stored segment objects, kept in memory under a bound.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use headrace_layout::SegmentId;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// Bytes of a span. Large enough that some tens of packed small files arrive with one request, small enough that one small
+/// file alone does not cost much more than it is.
+pub const SPAN: u64 = 256 << 10;
+
+/// Names a span: the segment, and the span's number within the stored object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SpanKey {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Offset in the stored object divided by [`SPAN`].
+    pub number: u64,
+}
+
+impl SpanKey {
+    /// The stored bytes the span covers, given the object's length.
+    pub fn range(&self, stored_len: u64) -> Range<u64> {
+        let start = (self.number * SPAN).min(stored_len);
+        start..(start + SPAN).min(stored_len)
+    }
+}
+
+/// The spans that a stored range touches, in order.
+pub fn spans(segment: SegmentId, stored: &Range<u64>) -> impl Iterator<Item = SpanKey> + use<> {
+    let last = stored.end.saturating_sub(1) / SPAN;
+    (stored.start / SPAN..=last).map(move |number| SpanKey { segment, number })
+}
+
+#[derive(Clone)]
+struct ByLength;
+
+impl Weighter<SpanKey, Bytes> for ByLength {
+    fn weight(&self, _: &SpanKey, value: &Bytes) -> u64 {
+        value.len() as u64 + 64
+    }
+}
+
+/// Stored bytes in memory, at most a given number of them; the least useful go first.
+pub struct SpanCache {
+    cache: Cache<SpanKey, Bytes, ByLength>,
+}
+
+impl SpanCache {
+    /// A cache of at most `capacity` bytes.
+    pub fn new(capacity: u64) -> Self {
+        let items = (capacity / SPAN).max(16) as usize;
+        SpanCache { cache: Cache::with_weighter(items, capacity, ByLength) }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    /// The span under `key`; when it is absent `fetch` brings it, once however many ask for it meanwhile.
+    ///
+    /// # Errors
+    /// Those of `fetch`, which are not remembered.
+    pub async fn get<E, F>(&self, key: SpanKey, fetch: F) -> Result<Bytes, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        self.cache.get_or_insert_async(&key, fetch).await
+    }
+}
+
+/// Cuts `wanted` out of consecutive spans, the first of which begins at stored offset `start`.
+pub fn cut(parts: &[Bytes], start: u64, wanted: &Range<u64>) -> Option<Bytes> {
+    let from = usize::try_from(wanted.start.checked_sub(start)?).ok()?;
+    let len = usize::try_from(wanted.end.checked_sub(wanted.start)?).ok()?;
+    if let [only] = parts {
+        return (from + len <= only.len()).then(|| only.slice(from..from + len));
+    }
+    let mut joined = BytesMut::with_capacity(len);
+    let mut skip = from;
+    for part in parts {
+        let begin = skip.min(part.len());
+        skip -= begin;
+        let end = (begin + len - joined.len()).min(part.len());
+        joined.extend_from_slice(&part[begin..end]);
+    }
+    (joined.len() == len).then(|| joined.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stored(len: usize) -> Bytes {
+        (0..len).map(|i| (i * 31 % 251) as u8).collect::<Vec<_>>().into()
+    }
+
+    proptest! {
+        /// Any range read through spans is the same as read directly.
+        #[test]
+        fn spans_give_back_the_range(len in 1usize..1_200_000, from in 0f64..1.0, size in 0f64..1.0) {
+            let object = stored(len);
+            let start = (from * (len - 1) as f64) as u64;
+            let end = start + 1 + (size * (len as u64 - start - 1) as f64) as u64;
+            let wanted = start..end;
+            let keys: Vec<_> = spans(SegmentId(7), &wanted).collect();
+            let parts: Vec<_> = keys
+                .iter()
+                .map(|k| { let r = k.range(len as u64); object.slice(r.start as usize..r.end as usize) })
+                .collect();
+            let got = cut(&parts, keys[0].number * SPAN, &wanted).expect("covered");
+            prop_assert_eq!(got, object.slice(start as usize..end as usize));
+        }
+    }
+
+    #[tokio::test]
+    async fn holds_no_more_than_its_capacity_and_fetches_once() {
+        let cache = SpanCache::new(4 << 20);
+        for number in 0..64 {
+            let key = SpanKey { segment: SegmentId(1), number };
+            let got: Result<Bytes, ()> = cache.get(key, async { Ok(stored(SPAN as usize)) }).await;
+            assert_eq!(got.map(|b| b.len()), Ok(SPAN as usize));
+        }
+        assert!(cache.bytes() <= 4 << 20);
+        let key = SpanKey { segment: SegmentId(2), number: 0 };
+        assert_eq!(cache.get(key, async { Err::<Bytes, _>("down") }).await, Err("down"));
+        assert!(cache.get(key, async { Ok::<_, ()>(stored(10)) }).await.is_ok(), "an error is not remembered");
+        assert!(cache.get(key, async { Err::<Bytes, _>("down") }).await.is_ok(), "fetched once");
+    }
+}

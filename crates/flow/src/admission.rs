@@ -1,0 +1,159 @@
+//! Write admission: a budget of bytes that counts what is in memory until the backend has acknowledged it.
+//!
+//! A request is granted at once while it fits and nobody waits before it; otherwise it queues, first come first served, so
+//! that a large write is never starved by small ones. Nothing here sleeps or looks at a clock: the length of the queue is
+//! limited by what is released, and by nothing else (the lesson of Crucible: count what is in flight, never what is stored).
+
+use std::collections::VecDeque;
+
+/// Identifies a waiting request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Ticket(u64);
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admit {
+    /// It may go ahead; give the bytes back with [`Budget::release`].
+    Granted,
+    /// It waits; a later [`Budget::release`] or [`Budget::cancel`] names its ticket when it is granted.
+    Queued(Ticket),
+}
+
+/// A budget of bytes, shared by everyone who writes.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    used: u64,
+    queue: VecDeque<(Ticket, u64)>,
+    next: u64,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes (at least 1).
+    pub fn new(limit: u64) -> Self {
+        Budget { limit: limit.max(1), used: 0, queue: VecDeque::new(), next: 0 }
+    }
+
+    /// Bytes granted and not yet given back.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The limit, bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Requests waiting.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Asks for `bytes`. A request larger than the whole budget is granted once nothing else is in use, so that it cannot
+    /// wait for ever.
+    pub fn request(&mut self, bytes: u64) -> Admit {
+        if self.queue.is_empty() && self.fits(bytes) {
+            self.used += bytes;
+            return Admit::Granted;
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.queue.push_back((ticket, bytes));
+        Admit::Queued(ticket)
+    }
+
+    /// Gives `bytes` back; returns the requests that are granted by it, in the order they came.
+    pub fn release(&mut self, bytes: u64) -> Vec<Ticket> {
+        debug_assert!(bytes <= self.used, "released {bytes} of {} bytes", self.used);
+        self.used = self.used.saturating_sub(bytes);
+        self.grant()
+    }
+
+    /// Takes a waiting request back. `None` if it is not waiting (it was granted already, or never asked): then its bytes
+    /// must be released. Otherwise the requests that are granted because it no longer stands before them.
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<Vec<Ticket>> {
+        let at = self.queue.iter().position(|(t, _)| *t == ticket)?;
+        self.queue.remove(at);
+        Some(self.grant())
+    }
+
+    /// Counts `bytes` that can no longer be refused, beyond the limit if need be.
+    pub fn force(&mut self, bytes: u64) {
+        self.used = self.used.saturating_add(bytes);
+    }
+
+    fn fits(&self, bytes: u64) -> bool {
+        self.used == 0 || self.used.saturating_add(bytes) <= self.limit
+    }
+
+    fn grant(&mut self) -> Vec<Ticket> {
+        let mut granted = Vec::new();
+        while let Some(&(ticket, bytes)) = self.queue.front() {
+            if !self.fits(bytes) {
+                break;
+            }
+            self.queue.pop_front();
+            self.used += bytes;
+            granted.push(ticket);
+        }
+        granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_larger_than_the_budget_goes_ahead_alone() {
+        let mut budget = Budget::new(10);
+        assert_eq!(budget.request(4), Admit::Granted);
+        let Admit::Queued(big) = budget.request(50) else { panic!("must wait for the first") };
+        assert_eq!(budget.release(4), vec![big]);
+        assert!(matches!(budget.request(1), Admit::Queued(_)));
+    }
+
+    #[test]
+    fn a_small_request_does_not_overtake_a_large_one() {
+        let mut budget = Budget::new(10);
+        assert_eq!(budget.request(8), Admit::Granted);
+        let Admit::Queued(large) = budget.request(6) else { panic!("no room") };
+        let Admit::Queued(small) = budget.request(1) else { panic!("must stand in line") };
+        assert_eq!(budget.cancel(large), Some(vec![small]));
+    }
+
+    proptest! {
+        /// Whatever comes: the limit holds (but for one oversized request alone), order is kept, nobody is forgotten.
+        #[test]
+        fn limit_order_and_liveness(limit in 1u64..100, requests in prop::collection::vec((1u64..150, any::<bool>()), 1..100)) {
+            let mut budget = Budget::new(limit);
+            let mut held: VecDeque<u64> = VecDeque::new();
+            let mut waiting: VecDeque<(Ticket, u64)> = VecDeque::new();
+            let settle = |granted: Vec<Ticket>, held: &mut VecDeque<u64>, waiting: &mut VecDeque<(Ticket, u64)>| {
+                for ticket in granted {
+                    let (expected, bytes) = waiting.pop_front().expect("granted one that did not wait");
+                    assert_eq!(ticket, expected, "out of order");
+                    held.push_back(bytes);
+                }
+            };
+            for (bytes, release) in requests {
+                match budget.request(bytes) {
+                    Admit::Granted => held.push_back(bytes),
+                    Admit::Queued(ticket) => waiting.push_back((ticket, bytes)),
+                }
+                prop_assert!(budget.used() <= limit || held.len() == 1);
+                if release && let Some(bytes) = held.pop_front() {
+                    settle(budget.release(bytes), &mut held, &mut waiting);
+                }
+                prop_assert_eq!(budget.used(), held.iter().sum::<u64>());
+                prop_assert!(waiting.is_empty() || !held.is_empty(), "everybody waits and nobody holds anything");
+            }
+            while let Some(bytes) = held.pop_front() {
+                settle(budget.release(bytes), &mut held, &mut waiting);
+            }
+            prop_assert!(waiting.is_empty());
+            prop_assert_eq!(budget.used(), 0);
+        }
+    }
+}

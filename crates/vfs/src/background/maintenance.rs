@@ -1,0 +1,110 @@
+//! Keeps the volume in shape: packing, compaction, garbage collection. One thread, one thing at a time, so that it never takes
+//! more than its share of the store or of memory.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant, SystemTime};
+
+use headrace_volume::{Compactor, PackPlanner, PackStep, compact_chunk, gc, gc_dead, pack};
+
+use crate::vfs::Vfs;
+
+/// How often segments are looked at for compaction and dead ones deleted.
+const ROUND: Duration = Duration::from_secs(60);
+/// How often the store is listed to find objects that metadata does not know.
+const SWEEP: Duration = Duration::from_secs(24 * 3600);
+
+struct Maintenance {
+    started: Instant,
+    planner: PackPlanner,
+    compactor: Compactor,
+    next_round: Duration,
+    next_sweep: Duration,
+}
+
+pub(super) fn run(weak: Weak<Vfs>) {
+    let mut work: Option<Maintenance> = None;
+    loop {
+        let Some(vfs) = weak.upgrade() else { return };
+        if vfs.background.stopping() {
+            return;
+        }
+        let work = work.get_or_insert_with(|| Maintenance {
+            started: Instant::now(),
+            planner: PackPlanner::new(vfs.volume.superblock.segment_size),
+            compactor: Compactor::new(),
+            next_round: ROUND,
+            next_sweep: SWEEP,
+        });
+        let wait = work.step(&vfs);
+        vfs.background.maintenance.wait(wait);
+    }
+}
+
+impl Maintenance {
+    /// Does what is due; how long to wait for the next.
+    fn step(&mut self, vfs: &Vfs) -> Duration {
+        let now = self.started.elapsed();
+        let wait = match self.planner.step(now, vfs.meta().inline_bytes()) {
+            PackStep::Wait(wait) => wait,
+            PackStep::Pack { max_bytes } => {
+                self.pack(vfs, max_bytes);
+                Duration::ZERO
+            }
+        };
+        if vfs.background.stopping() {
+            return Duration::ZERO;
+        }
+        self.compact_chunks(vfs);
+        if now >= self.next_round {
+            self.round(vfs);
+            self.next_round = self.started.elapsed() + ROUND;
+        }
+        if now >= self.next_sweep {
+            let swept = vfs.runtime.block_on(gc(&vfs.volume, vfs.options.grace, false, &|_| ()));
+            match swept {
+                Ok(report) => tracing::info!(?report, "looked for unknown objects"),
+                Err(error) => tracing::warn!(%error, "cannot look for unknown objects; tried again tomorrow"),
+            }
+            self.next_sweep = self.started.elapsed() + SWEEP;
+        }
+        wait
+    }
+
+    fn pack(&mut self, vfs: &Vfs, max_bytes: u64) {
+        match vfs.runtime.block_on(pack(&vfs.volume, max_bytes)) {
+            Ok(report) => {
+                tracing::debug!(?report, "packed small files");
+                self.planner.packed(self.started.elapsed(), report.bytes);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "packing small files failed; it is tried again");
+                self.planner.failed(self.started.elapsed());
+            }
+        }
+    }
+
+    fn compact_chunks(&mut self, vfs: &Vfs) {
+        let fragmented: Vec<_> = vfs.background.fragmented.lock().drain().collect();
+        for (ino, chunk) in fragmented {
+            if vfs.background.stopping() {
+                return;
+            }
+            match vfs.runtime.block_on(compact_chunk(&vfs.volume, ino, chunk)) {
+                Ok(report) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),
+                Err(error) => tracing::warn!(%ino, chunk, %error, "cannot compact a chunk"),
+            }
+        }
+    }
+
+    fn round(&mut self, vfs: &Vfs) {
+        let now = SystemTime::now();
+        match vfs.runtime.block_on(self.compactor.round(&vfs.volume, now, &|_| ())) {
+            Ok(report) => tracing::debug!(?report, "compacted segments"),
+            Err(error) => tracing::warn!(%error, "cannot compact segments"),
+        }
+        match vfs.runtime.block_on(gc_dead(&vfs.volume, now, vfs.options.grace)) {
+            Ok(report) => tracing::debug!(?report, "deleted dead segments"),
+            Err(error) => tracing::warn!(%error, "cannot delete dead segments"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What goes on while nobody asks: flushing behind, reclaiming deleted files, packing, compaction, garbage collection.
+
+mod flusher;
+mod maintenance;
+mod reclaim;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use headrace_layout::InodeNo;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use crate::error::{Error, Result};
+use crate::vfs::Vfs;
+
+/// Chunks remembered for compaction; more are found again when they are read again.
+const FRAGMENTED_LIMIT: usize = 4096;
+
+/// Handles to the background work.
+#[derive(Default)]
+pub(crate) struct Background {
+    stopping: AtomicBool,
+    reclaim: Signal,
+    maintenance: Signal,
+    flusher: Notify,
+    fragmented: Mutex<HashSet<(InodeNo, u32)>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+}
+
+/// Wakes one thread; a wake-up before the wait is not lost.
+#[derive(Default)]
+struct Signal {
+    raised: Mutex<bool>,
+    condvar: Condvar,
+}
+
+impl Signal {
+    fn raise(&self) {
+        *self.raised.lock() = true;
+        self.condvar.notify_one();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let mut raised = self.raised.lock();
+        if !*raised {
+            self.condvar.wait_for(&mut raised, at_most);
+        }
+        *raised = false;
+    }
+}
+
+impl Background {
+    pub(crate) fn start(vfs: &Arc<Vfs>) -> Result<()> {
+        if vfs.options.read_only {
+            return Ok(());
+        }
+        let jobs: [(&str, fn(Weak<Vfs>)); 2] = [("reclaim", reclaim::run), ("maintenance", maintenance::run)];
+        for (name, job) in jobs {
+            let weak = Arc::downgrade(vfs);
+            let thread = std::thread::Builder::new()
+                .name(format!("headrace-{name}"))
+                .spawn(move || job(weak))
+                .map_err(|e| Error::Internal(format!("cannot start the {name} thread: {e}")))?;
+            vfs.background.threads.lock().push(thread);
+        }
+        let task = vfs.runtime.spawn(flusher::run(Arc::downgrade(vfs)));
+        vfs.background.tasks.lock().push(task);
+        Ok(())
+    }
+
+    /// Ends all of it; what is under way is finished first.
+    pub(crate) async fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.reclaim.raise();
+        self.maintenance.raise();
+        self.flusher.notify_one();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in tasks {
+            let _ = task.await;
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join())));
+        let _ = joined.await;
+    }
+
+    fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// A deleted file can be reclaimed.
+    pub(crate) fn wake(&self) {
+        self.reclaim.raise();
+    }
+
+    /// Something should be flushed soon.
+    pub(crate) fn wake_flusher(&self) {
+        self.flusher.notify_one();
+    }
+
+    /// A chunk has so many extents that reading it is slow.
+    pub(crate) fn note_fragmented(&self, ino: InodeNo, chunk: u32) {
+        let mut fragmented = self.fragmented.lock();
+        if fragmented.len() < FRAGMENTED_LIMIT {
+            fragmented.insert((ino, chunk));
+        }
+    }
+}

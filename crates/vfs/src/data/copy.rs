@@ -1,0 +1,44 @@
+//! copy_file_range: extents are shared, no byte moves.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use headrace_layout::InodeNo;
+
+use crate::error::Result;
+use crate::vfs::Vfs;
+
+impl Vfs {
+    /// Copies up to `len` bytes; answers how many. Both files share the stored bytes afterwards.
+    pub fn copy_file_range(
+        self: &Arc<Self>,
+        source: InodeNo,
+        source_offset: u64,
+        target: InodeNo,
+        target_offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<u64>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        async move {
+            vfs.writable()?;
+            let from = vfs.pin(source)?;
+            let to = vfs.pin(target)?;
+            // In the order of inode numbers, so that two copies in opposite directions do not wait for each other.
+            let (first, second) = if source <= target { (&from, &to) } else { (&to, &from) };
+            let _first = first.exclusive.lock().await;
+            let _second = if source == target { None } else { Some(second.exclusive.lock().await) };
+            vfs.commit_pending_exclusive(&from).await?;
+            if source != target {
+                vfs.commit_pending_exclusive(&to).await?;
+            }
+            let _in_order = to.commit.lock();
+            let copied = vfs.meta().clone_range(source, source_offset, target, target_offset, len)?;
+            let mut state = to.state.lock();
+            if copied > 0 {
+                state.size = state.size.max(target_offset + copied);
+                state.mtime = None;
+            }
+            Ok(copied)
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Data of regular files.
+
+mod copy;
+mod flush;
+mod open;
+mod read;
+mod resize;
+mod upload;
+mod write;

@@ -1,0 +1,104 @@
+//! Length and allocation: truncate, fallocate, lseek.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use headrace_layout::InodeNo;
+use headrace_meta::{Kind, MetaError};
+
+use crate::error::{Error, Result};
+use crate::handles::FileId;
+use crate::vfs::Vfs;
+
+impl Vfs {
+    pub(crate) async fn truncate(self: &Arc<Self>, ino: InodeNo, size: u64, kill_suid: bool) -> Result<()> {
+        if size > headrace_meta::MAX_FILE_SIZE {
+            return Err(MetaError::FileTooBig.into());
+        }
+        match self.meta().getattr(ino)?.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(MetaError::IsDirectory.into()),
+            _ => return Err(Error::Invalid("only regular files have a length to set")),
+        }
+        let inode = self.pin(ino)?;
+        let _exclusive = inode.exclusive.lock().await;
+        // A batch under way would bring bytes back behind the new end.
+        while inode.state.lock().dirty.has_batches() {
+            self.batches_settled(&inode).await?;
+        }
+        let _in_order = inode.commit.lock();
+        self.meta().truncate(ino, size, kill_suid)?;
+        let released = {
+            let mut state = inode.state.lock();
+            state.size = size;
+            state.mtime = None;
+            state.dirty.discard(size, u64::MAX)
+        };
+        self.admission.release(released);
+        Ok(())
+    }
+
+    /// As `fallocate(2)`: allocate, keep-size, punch hole, zero, collapse, insert. Allocation reserves nothing: a store has no
+    /// blocks to reserve.
+    pub fn fallocate(
+        self: &Arc<Self>,
+        _ino: InodeNo,
+        file: FileId,
+        offset: u64,
+        len: u64,
+        mode: i32,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        async move {
+            let open = vfs.handles.get(file)?;
+            if !open.writable() {
+                return Err(Error::BadHandle);
+            }
+            if len == 0 {
+                return Err(Error::Invalid("length of zero"));
+            }
+            let inode = Arc::clone(&open.inode);
+            let _exclusive = inode.exclusive.lock().await;
+            let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+            if mode & !libc::FALLOC_FL_KEEP_SIZE != 0 {
+                vfs.commit_pending_exclusive(&inode).await?;
+            }
+            let _in_order = inode.commit.lock();
+            let ino = inode.ino;
+            let attr = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+                0 => vfs.meta().allocate(ino, offset, len, keep)?,
+                libc::FALLOC_FL_PUNCH_HOLE if keep => vfs.meta().punch(ino, offset, len)?,
+                libc::FALLOC_FL_ZERO_RANGE => vfs.meta().zero_range(ino, offset, len, keep)?,
+                libc::FALLOC_FL_COLLAPSE_RANGE if !keep => vfs.meta().collapse(ino, offset, len)?,
+                libc::FALLOC_FL_INSERT_RANGE if !keep => vfs.meta().insert(ino, offset, len)?,
+                _ => return Err(Error::Unsupported("this mode of fallocate")),
+            };
+            let mut state = inode.state.lock();
+            // Nothing is pending after the modes that change the file's length downwards.
+            state.size = if state.dirty.is_clean() { attr.size } else { state.size.max(attr.size) };
+            state.mtime = None;
+            Ok(())
+        }
+    }
+
+    /// `SEEK_DATA` and `SEEK_HOLE`.
+    pub fn lseek(
+        self: &Arc<Self>,
+        ino: InodeNo,
+        offset: u64,
+        whence: i32,
+    ) -> impl Future<Output = Result<u64>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        async move {
+            let hole = match whence {
+                libc::SEEK_DATA => false,
+                libc::SEEK_HOLE => true,
+                _ => return Err(Error::Invalid("only SEEK_DATA and SEEK_HOLE come here")),
+            };
+            if let Some(inode) = vfs.inodes.find(ino) {
+                vfs.commit_pending(&inode).await?;
+            }
+            Ok(vfs.meta().seek(ino, offset, hole)?)
+        }
+    }
+}

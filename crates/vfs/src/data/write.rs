@@ -1,0 +1,84 @@
+//! The write path up to the buffer.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use headrace_layout::{CHUNK_SIZE, InodeNo};
+use headrace_meta::{MetaError, SetAttr, Time};
+
+use crate::error::{Error, Result};
+use crate::handles::FileId;
+use crate::inode::Inode;
+use crate::vfs::Vfs;
+
+/// End of the last byte that can be written: what chunk numbers can name.
+const MAX_WRITE_END: u64 = (u32::MAX as u64 + 1) * CHUNK_SIZE;
+
+impl Vfs {
+    /// Writes `data` at `offset`; answers how many bytes were accepted: all. Waits while the write budget is used up; dropping
+    /// the future before it is ready leaves nothing written. `kill_suid`: the writer is not allowed to keep set-id bits.
+    pub fn write(
+        self: &Arc<Self>,
+        _ino: InodeNo,
+        file: FileId,
+        offset: u64,
+        data: Bytes,
+        kill_suid: bool,
+    ) -> impl Future<Output = Result<u32>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        async move {
+            let open = vfs.handles.get(file)?;
+            if !open.writable() {
+                return Err(Error::BadHandle);
+            }
+            let len = u32::try_from(data.len()).map_err(|_| Error::Invalid("write of more than 4 GiB"))?;
+            if offset.checked_add(u64::from(len)).is_none_or(|end| end > MAX_WRITE_END) {
+                return Err(MetaError::FileTooBig.into());
+            }
+            if len == 0 {
+                return Ok(0);
+            }
+            let charge = vfs.admission.acquire(u64::from(len)).await;
+            let inode = &open.inode;
+            if let Some(error) = inode.state.lock().error.take() {
+                return Err(error);
+            }
+            if kill_suid {
+                vfs.drop_set_id(inode)?;
+            }
+            let pending = {
+                let mut state = inode.state.lock();
+                let before = state.dirty.charge();
+                state.dirty.write(offset, &data);
+                let after = state.dirty.charge();
+                if after >= before {
+                    charge.keep(after - before);
+                } else {
+                    drop(charge);
+                    vfs.admission.release(before - after);
+                }
+                state.size = state.size.max(offset + u64::from(len));
+                state.mtime = Some(Time::now());
+                state.dirty_since.get_or_insert_with(Instant::now);
+                state.dirty.pending_len()
+            };
+            inode.atime_until.store(i64::MIN, std::sync::atomic::Ordering::Relaxed);
+            if pending >= u64::from(vfs.volume.superblock.segment_size) {
+                vfs.start_full_uploads(inode);
+            }
+            if open.synchronous() || vfs.options.sync {
+                vfs.make_durable(inode).await?;
+            }
+            Ok(len)
+        }
+    }
+
+    fn drop_set_id(&self, inode: &Inode) -> Result<()> {
+        if self.meta().getattr(inode.ino)?.mode & 0o6000 != 0 {
+            self.meta().setattr(inode.ino, &SetAttr { kill_suid: true, ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+}

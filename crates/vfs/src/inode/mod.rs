@@ -1,0 +1,95 @@
+//! Files that are open or have bytes to flush.
+
+mod block;
+pub(crate) mod dirty;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::time::Instant;
+
+use headrace_layout::{InodeNo, SegmentId};
+use headrace_meta::{Attr, NewExtent, Time};
+use headrace_volume::PendingSegment;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::Error;
+use dirty::{BatchId, DirtyBuffer};
+
+pub(crate) use table::{InodeTable, Pinned};
+
+/// A regular file that is open, or whose bytes are not all committed.
+///
+/// Locks, in the order they are taken: `exclusive`, `commit`, `state`; the metadata engine's own come last.
+pub(crate) struct Inode {
+    pub ino: InodeNo,
+    pub state: Mutex<FileState>,
+    /// Held while extents or times are committed, so that commits of one file keep their order.
+    pub commit: Mutex<()>,
+    /// Held by whatever needs the file's extents to stand still: flush, truncate, fallocate, copies.
+    pub exclusive: tokio::sync::Mutex<()>,
+    /// Told when a batch is committed or has failed.
+    pub changed: Notify,
+    /// Until this second a read need not look at the access time (relatime).
+    pub atime_until: AtomicI64,
+    /// It has no name any more: nobody will miss its bytes once it is closed.
+    pub unlinked: AtomicBool,
+}
+
+/// What changes with every write.
+pub(crate) struct FileState {
+    pub dirty: DirtyBuffer,
+    /// The file's length, unflushed bytes included.
+    pub size: u64,
+    /// Time of the newest write that is not committed.
+    pub mtime: Option<Time>,
+    /// A failure of background writing that nobody was told yet.
+    pub error: Option<Error>,
+    /// Since when there has been something to flush.
+    pub dirty_since: Option<Instant>,
+    /// Batches whose bytes are stored, waiting for their turn to be committed.
+    pub stored: HashMap<BatchId, StoredBatch>,
+}
+
+/// A batch whose bytes are in the store (or sealed for the metadata engine).
+pub(crate) struct StoredBatch {
+    pub pieces: Vec<NewExtent>,
+    pub segments: Vec<(SegmentId, u64)>,
+    pub end: u64,
+    /// Keeps garbage collection away until the commit.
+    pub _guard: Option<PendingSegment>,
+}
+
+impl Inode {
+    pub(crate) fn new(ino: InodeNo, attr: &Attr) -> Self {
+        Inode {
+            ino,
+            state: Mutex::new(FileState {
+                dirty: DirtyBuffer::default(),
+                size: attr.size,
+                mtime: None,
+                error: None,
+                dirty_since: None,
+                stored: HashMap::new(),
+            }),
+            commit: Mutex::new(()),
+            exclusive: tokio::sync::Mutex::new(()),
+            changed: Notify::new(),
+            atime_until: AtomicI64::new(i64::MIN),
+            unlinked: AtomicBool::new(attr.nlink == 0),
+        }
+    }
+}
+
+impl FileState {
+    /// Corrects attributes that metadata answered by what is not committed yet.
+    pub(crate) fn apply(&self, attr: &mut Attr) {
+        attr.size = self.size;
+        attr.allocated = attr.allocated.saturating_add(self.dirty.pending_len());
+        if let Some(mtime) = self.mtime {
+            attr.mtime = mtime;
+            attr.ctime = attr.ctime.max(mtime);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Names, attributes of everything, extended attributes: what metadata answers without looking at data.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headrace_layout::InodeNo;
+use headrace_meta::{Attr, Caller, DirEntry, Kind, MetaError, RenameMode, SetAttr, Unlinked, XattrMode};
+
+use crate::error::{Error, Result};
+use crate::handles::{FileId, OpenFile, OpenMode};
+use crate::vfs::Vfs;
+
+/// Entries read in one view of the metadata; the visitor runs outside it, so that it may take locks.
+const READDIR_BATCH: usize = 256;
+
+impl Vfs {
+    /// Finds an entry.
+    pub fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
+        let attr = self.meta().lookup(parent, name)?;
+        Ok(self.referenced(attr))
+    }
+
+    /// Gives back `count` references.
+    pub fn forget(&self, ino: InodeNo, count: u64) {
+        if self.lookups.forget(ino, count) {
+            self.settle(ino);
+        }
+    }
+
+    /// Attributes, with unflushed data taken into account.
+    pub fn getattr(&self, ino: InodeNo) -> Result<Attr> {
+        self.attributes(ino)
+    }
+
+    /// Changes attributes and, with `size`, the length.
+    pub fn setattr(
+        self: &Arc<Self>,
+        ino: InodeNo,
+        change: SetAttr,
+        size: Option<u64>,
+    ) -> impl Future<Output = Result<Attr>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        async move {
+            vfs.writable()?;
+            let mut rest = change;
+            if let Some(size) = size {
+                vfs.truncate(ino, size, change.kill_suid).await?;
+                rest.kill_suid = false;
+            }
+            if size.is_none() || rest != SetAttr::default() {
+                vfs.change_attributes(ino, &rest)?;
+            }
+            vfs.attributes(ino)
+        }
+    }
+
+    fn change_attributes(&self, ino: InodeNo, change: &SetAttr) -> Result<()> {
+        let Some(inode) = self.inodes.find(ino) else {
+            self.meta().setattr(ino, change)?;
+            return Ok(());
+        };
+        let _in_order = inode.commit.lock();
+        self.meta().setattr(ino, change)?;
+        if change.mtime.is_some() {
+            // The time of earlier writes must not come back with their commit.
+            inode.state.lock().mtime = None;
+        }
+        Ok(())
+    }
+
+    /// Creates a file of any kind but a symbolic link; a directory too.
+    pub fn mknod(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+        caller: &Caller,
+    ) -> Result<Attr> {
+        self.writable()?;
+        let attr = self.meta().create(parent, name, kind, mode, rdev, None, caller)?;
+        Ok(self.referenced(attr))
+    }
+
+    /// Creates a symbolic link.
+    pub fn symlink(&self, parent: InodeNo, name: &[u8], target: &[u8], caller: &Caller) -> Result<Attr> {
+        self.writable()?;
+        let attr = self.meta().create(parent, name, Kind::Symlink, 0o777, 0, Some(target), caller)?;
+        Ok(self.referenced(attr))
+    }
+
+    /// Creates a regular file and opens it.
+    pub fn create(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)> {
+        self.writable()?;
+        let attr = self.meta().create(parent, name, Kind::File, mode, 0, None, caller)?;
+        self.open_new(attr, flags)
+    }
+
+    /// Creates an unnamed regular file and opens it (`O_TMPFILE`).
+    pub fn tmpfile(
+        &self,
+        parent: InodeNo,
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)> {
+        self.writable()?;
+        let attr = self.meta().create_unnamed(parent, mode, caller)?;
+        self.orphans.add(attr.ino);
+        self.open_new(attr, flags)
+    }
+
+    fn open_new(&self, attr: Attr, flags: i32) -> Result<(Attr, FileId, OpenMode)> {
+        let inode = self.inodes.pin(attr.ino, || Ok(attr.clone()))?;
+        let file = self.handles.insert(OpenFile { inode, flags });
+        self.lookups.add(attr.ino);
+        let mode = self.open_mode(flags);
+        Ok((attr, file, mode))
+    }
+
+    /// Removes a name that is not a directory's.
+    pub fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let unlinked = self.meta().unlink(parent, name)?;
+        self.lost_a_name(&unlinked);
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let ino = self.meta().rmdir(parent, name)?;
+        self.lost_a_name(&Unlinked { ino, nlink: 0, kind: Kind::Directory });
+        Ok(())
+    }
+
+    /// Gives an inode another name.
+    pub fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8]) -> Result<Attr> {
+        self.writable()?;
+        let attr = self.meta().link(ino, parent, name)?;
+        self.orphans.revive(ino);
+        if let Some(inode) = self.inodes.find(ino) {
+            inode.unlinked.store(false, Ordering::Relaxed);
+        }
+        let attr = self.corrected(attr);
+        Ok(self.referenced(attr))
+    }
+
+    /// Renames, as `renameat2`.
+    pub fn rename(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        new_parent: InodeNo,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.writable()?;
+        let renamed = self.meta().rename(parent, name, new_parent, new_name, mode)?;
+        if let Some(replaced) = &renamed.replaced {
+            self.lost_a_name(replaced);
+        }
+        Ok(())
+    }
+
+    /// A symbolic link's target.
+    pub fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
+        Ok(self.meta().readlink(ino)?)
+    }
+
+    /// Opens a directory.
+    pub fn opendir(&self, ino: InodeNo) -> Result<FileId> {
+        let attr = self.meta().getattr(ino)?;
+        if attr.kind != Kind::Directory {
+            return Err(MetaError::NotDirectory.into());
+        }
+        Ok(self.handles.number())
+    }
+
+    /// Entries of `dir` after the cookie `after` (0: from the start), "." (cookie 1) and ".." (cookie 2) first, until `visit`
+    /// declines one. With `plus` entries carry attributes, and each but "." and ".." that `visit` accepts counts one reference.
+    pub fn readdir(
+        &self,
+        dir: InodeNo,
+        after: u64,
+        plus: bool,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        for (cookie, name) in [(1, &b"."[..]), (2, b"..")] {
+            if after < cookie {
+                let ino = if cookie == 1 { dir } else { self.meta().parent(dir).unwrap_or(dir) };
+                let attr = if plus { Some(self.attributes(ino)?) } else { None };
+                if !visit(DirEntry { cookie, ino, kind: Kind::Directory, name, attr }) {
+                    return Ok(());
+                }
+            }
+        }
+        let mut after = after.max(2);
+        let mut names: Vec<u8> = Vec::new();
+        let mut batch: Vec<(u64, InodeNo, Kind, Option<Attr>, usize)> = Vec::with_capacity(READDIR_BATCH);
+        loop {
+            names.clear();
+            batch.clear();
+            self.meta().readdir(dir, after, plus, &mut |entry| {
+                names.extend_from_slice(entry.name);
+                batch.push((entry.cookie, entry.ino, entry.kind, entry.attr, names.len()));
+                batch.len() < READDIR_BATCH
+            })?;
+            let full = batch.len() == READDIR_BATCH;
+            let mut from = 0;
+            for (cookie, ino, kind, attr, to) in batch.drain(..) {
+                let attr = attr.map(|attr| self.corrected_or_fresh(attr));
+                if plus {
+                    self.lookups.add(ino);
+                }
+                if !visit(DirEntry { cookie, ino, kind, name: &names[from..to], attr }) {
+                    if plus {
+                        self.forget(ino, 1);
+                    }
+                    return Ok(());
+                }
+                from = to;
+                after = cookie;
+            }
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Directory entries are read in one view and corrected after it; where a file is being written, its attributes are read
+    /// again so that no commit in between is missed.
+    fn corrected_or_fresh(&self, attr: Attr) -> Attr {
+        if attr.kind == Kind::File && self.inodes.contains(attr.ino) {
+            self.attributes(attr.ino).unwrap_or(attr)
+        } else {
+            attr
+        }
+    }
+
+    /// The value of an extended attribute.
+    pub fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.meta().getxattr(ino, name)?)
+    }
+
+    /// Sets one. `kill_sgid`: setting this access ACL must clear the set-group-id bit.
+    pub fn setxattr(&self, ino: InodeNo, name: &[u8], value: &[u8], mode: XattrMode, kill_sgid: bool) -> Result<()> {
+        self.writable()?;
+        Ok(self.meta().setxattr(ino, name, value, mode, kill_sgid)?)
+    }
+
+    /// The names of all extended attributes.
+    pub fn listxattr(&self, ino: InodeNo) -> Result<Vec<Vec<u8>>> {
+        Ok(self.meta().listxattr(ino)?)
+    }
+
+    /// Removes one.
+    pub fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        Ok(self.meta().removexattr(ino, name)?)
+    }
+
+    /// Makes a directory durable; with it everything in metadata that came before.
+    pub fn fsyncdir(self: &Arc<Self>, _ino: InodeNo) -> impl Future<Output = Result<()>> + Send + use<> {
+        let durable = self.volume.engine.durable(self.volume.engine.position());
+        async move { Ok(durable.await.map_err(Error::from)?) }
+    }
+
+    fn referenced(&self, attr: Attr) -> Attr {
+        self.lookups.add(attr.ino);
+        // Read again under the file's lock if it is being written.
+        self.corrected_or_fresh(attr)
+    }
+
+    fn lost_a_name(&self, unlinked: &Unlinked) {
+        if unlinked.nlink > 0 {
+            return;
+        }
+        if let Some(inode) = self.inodes.find(unlinked.ino) {
+            inode.unlinked.store(true, Ordering::Relaxed);
+        }
+        self.orphans.add(unlinked.ino);
+        self.settle(unlinked.ino);
+    }
+
+    /// Has a nameless inode reclaimed once neither the kernel nor an open file refers to it.
+    pub(crate) fn settle(&self, ino: InodeNo) {
+        if self.orphans.settle(ino, || !self.lookups.any(ino) && self.inodes.is_unpinned(ino)) {
+            self.background.wake();
+        }
+    }
+}

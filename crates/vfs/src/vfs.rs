@@ -1,0 +1,132 @@
+//! The file system as front ends see it.
+
+use std::sync::Arc;
+
+use headrace_cache::SpanCache;
+use headrace_layout::InodeNo;
+use headrace_meta::{Attr, Namespace};
+use headrace_volume::Volume;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::admission::Admission;
+use crate::background::Background;
+use crate::error::{Error, Result};
+use crate::handles::Handles;
+use crate::inode::{InodeTable, Pinned};
+use crate::lookups::Lookups;
+use crate::options::{MemoryPlan, VfsOptions};
+use crate::orphans::Orphans;
+
+/// An open volume as a file system. Every call that answers an entry counts one reference on its inode, which
+/// [`Vfs::forget`] gives back.
+pub struct Vfs {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) options: VfsOptions,
+    pub(crate) runtime: Handle,
+    pub(crate) inodes: Arc<InodeTable>,
+    pub(crate) handles: Handles,
+    pub(crate) lookups: Lookups,
+    pub(crate) orphans: Orphans,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) uploads: Arc<Semaphore>,
+    pub(crate) spans: SpanCache,
+    pub(crate) background: Background,
+}
+
+impl Vfs {
+    /// Makes a file system of `volume` and starts its background work on `runtime`.
+    ///
+    /// # Errors
+    /// When a background thread cannot be started.
+    pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
+        let plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
+        let vfs = Arc::new(Vfs {
+            volume,
+            runtime,
+            inodes: InodeTable::new(),
+            handles: Handles::new(),
+            lookups: Lookups::new(),
+            orphans: Orphans::default(),
+            admission: Admission::new(plan.dirty),
+            uploads: Arc::new(Semaphore::new(plan.uploads)),
+            spans: SpanCache::new(plan.spans),
+            background: Background::default(),
+            options,
+        });
+        Background::start(&vfs)?;
+        Ok(vfs)
+    }
+
+    /// Whether nothing but this mount can change the volume, so that the kernel may cache for long.
+    pub fn exclusive(&self) -> bool {
+        self.volume.engine.exclusive()
+    }
+
+    /// The volume underneath, for commands about it.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
+    pub(crate) fn meta(&self) -> &Namespace {
+        &self.volume.meta
+    }
+
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.options.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// The state of a regular file, kept while the answer lives.
+    pub(crate) fn pin(&self, ino: InodeNo) -> Result<Pinned> {
+        self.inodes.pin(ino, || Ok(self.meta().getattr(ino)?))
+    }
+
+    /// Attributes with unflushed writes taken into account. Metadata is asked under the file's lock, so that no commit falls
+    /// between the two.
+    pub(crate) fn attributes(&self, ino: InodeNo) -> Result<Attr> {
+        let Some(inode) = self.inodes.find(ino) else { return Ok(self.meta().getattr(ino)?) };
+        let state = inode.state.lock();
+        let mut attr = self.meta().getattr(ino)?;
+        state.apply(&mut attr);
+        Ok(attr)
+    }
+
+    /// The same for attributes that metadata has just answered.
+    pub(crate) fn corrected(&self, mut attr: Attr) -> Attr {
+        if let Some(inode) = self.inodes.find(attr.ino) {
+            inode.state.lock().apply(&mut attr);
+        }
+        attr
+    }
+
+    /// Makes everything written so far, by whomever, durable.
+    ///
+    /// # Errors
+    /// The first failure; the rest is flushed all the same.
+    pub async fn flush_all(self: &Arc<Self>) -> Result<()> {
+        let mut first = self.flush_dirty(|_| true).await.err();
+        if let Err(error) = self.volume.engine.durable(self.volume.engine.position()).await {
+            first.get_or_insert(error.into());
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Flushes everything, stops background work and closes the volume. The front end must have stopped.
+    ///
+    /// # Errors
+    /// When something could not be flushed, or the engine could not be closed. It may be called again.
+    pub async fn shutdown(self: &Arc<Self>) -> Result<()> {
+        self.handles.clear();
+        self.background.stop().await;
+        let flushed = if self.options.read_only { Ok(()) } else { self.flush_all().await };
+        if flushed.is_ok() && !self.options.read_only {
+            self.reclaim_all().await;
+        }
+        flushed?;
+        let volume = Arc::clone(&self.volume);
+        tokio::task::spawn_blocking(move || volume.close())
+            .await
+            .map_err(|e| Error::Internal(e.to_string()))?
+            .map_err(|e| Error::Internal(e.to_string()))
+    }
+}

@@ -1,0 +1,34 @@
+//! Limits of the embedded engine.
+
+use std::time::Duration;
+
+/// Limits of [`super::EmbeddedEngine`]. The defaults suit a mounted volume; tests shrink them.
+#[derive(Clone, Debug)]
+pub struct EmbeddedOptions {
+    /// Bytes of address space reserved for the data file; disk and memory are used only as data needs them. Grows by
+    /// itself when reached, which stops readers for a moment.
+    pub map_size: u64,
+    /// Buffered bytes that start a commit although nobody waits for one.
+    pub freeze_bytes: u64,
+    /// Age of the oldest buffered transaction that starts a commit although nobody waits for one: what a crash can
+    /// take from a caller that never asked for durability.
+    pub freeze_age: Duration,
+    /// Bytes committed but not yet durable, at most. Writers wait at this bound, or get
+    /// [`KvError::Full`](crate::KvError::Full) while the disk is full.
+    pub max_pending_bytes: u64,
+    /// Bytes one transaction may buffer: keys, values and 64 bytes for each key.
+    pub max_transaction_bytes: u64,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        EmbeddedOptions {
+            map_size: 1 << 40,
+            freeze_bytes: 16 << 20,
+            freeze_age: Duration::from_secs(1),
+            max_pending_bytes: 128 << 20,
+            // One value of the greatest length, and what is written along with it.
+            max_transaction_bytes: (64 << 20) + (1 << 20),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What callers and the committer share, and the two ways in: applying a transaction, waiting for durability.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::directory::Directory;
+use super::layers::Layers;
+use super::memtable::Memtable;
+use super::options::EmbeddedOptions;
+use super::schedule::Schedule;
+use crate::{CommitSeq, KvError};
+
+/// Told once, when a position is durable or cannot be made so.
+pub(super) type Waiter = Box<dyn FnOnce(Result<(), KvError>) + Send>;
+
+/// Lock order: `writer`, then `layers`, then `control`; `control` is never held while another is taken.
+pub(super) struct Shared {
+    pub(super) path: String,
+    pub(super) options: EmbeddedOptions,
+    /// Held by the transaction that runs; makes them serial.
+    pub(super) writer: Mutex<()>,
+    pub(super) layers: RwLock<Layers>,
+    pub(super) control: Mutex<Control>,
+    /// Wakes the committer.
+    pub(super) wake: Condvar,
+    /// Wakes writers that wait for room.
+    pub(super) room: Condvar,
+    pub(super) directory: Directory,
+    /// Mirrors of what the locks guard, for those who only want to look.
+    pub(super) position: AtomicU64,
+    pub(super) durable: AtomicU64,
+    pub(super) pending_bytes: AtomicU64,
+    pub(super) transactions: AtomicU64,
+    pub(super) syncs: AtomicU64,
+}
+
+pub(super) struct Control {
+    pub(super) schedule: Schedule,
+    pub(super) waiters: Vec<(CommitSeq, Waiter)>,
+    /// Set while the disk is full, and for good by any other failure.
+    pub(super) failure: Option<KvError>,
+    /// The committer is gone.
+    pub(super) stopped: bool,
+}
+
+impl Control {
+    /// A failure that will not go away.
+    fn broken(&self) -> Option<&KvError> {
+        self.failure.as_ref().filter(|e| !matches!(e, KvError::Full { .. }))
+    }
+}
+
+impl Shared {
+    pub(super) fn new(path: String, options: EmbeddedOptions, directory: Directory, layers: Layers) -> Self {
+        let position = layers.position.0;
+        Shared {
+            path,
+            writer: Mutex::new(()),
+            layers: RwLock::new(layers),
+            control: Mutex::new(Control {
+                schedule: Schedule::new(options.freeze_age),
+                waiters: Vec::new(),
+                failure: None,
+                stopped: false,
+            }),
+            options,
+            wake: Condvar::new(),
+            room: Condvar::new(),
+            directory,
+            position: AtomicU64::new(position),
+            durable: AtomicU64::new(position),
+            pending_bytes: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits until `bytes` more fit into memory. The caller holds `writer`, so nobody else adds any.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<(), KvError> {
+        let mut control = self.control.lock();
+        loop {
+            if let Some(e) = control.broken() {
+                return Err(e.clone());
+            }
+            let pending = self.pending_bytes.load(Ordering::Acquire);
+            // One that is larger than the bound has to wait until it is alone.
+            if pending == 0 || pending.saturating_add(bytes) <= self.options.max_pending_bytes {
+                return Ok(());
+            }
+            if let Some(e) = &control.failure {
+                return Err(e.clone());
+            }
+            if control.stopped {
+                return Err(KvError::Closed);
+            }
+            control.schedule.press();
+            self.wake.notify_one();
+            self.room.wait(&mut control);
+        }
+    }
+
+    /// Makes a transaction's writes visible. The caller holds `writer`.
+    pub(super) fn apply(&self, writes: Memtable) -> CommitSeq {
+        let mut layers = self.layers.write();
+        let before = layers.active.bytes();
+        let was_empty = layers.active.is_empty();
+        layers.active.absorb(writes);
+        let after = layers.active.bytes();
+        layers.position = CommitSeq(layers.position.0 + 1);
+        let position = layers.position;
+        self.position.store(position.0, Ordering::Release);
+        self.pending_bytes.store(layers.pending_bytes(), Ordering::Release);
+        drop(layers);
+
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        let freeze_at = self.options.freeze_bytes;
+        let grew_large = before < freeze_at && after >= freeze_at;
+        if was_empty || grew_large {
+            let mut control = self.control.lock();
+            if was_empty {
+                control.schedule.filled(Instant::now());
+            }
+            if grew_large {
+                control.schedule.press();
+            }
+            drop(control);
+            self.wake.notify_one();
+        }
+        position
+    }
+
+    /// Calls `waiter` once everything up to `seq` is durable, or cannot be made so.
+    pub(super) fn when_durable(&self, seq: CommitSeq, waiter: Waiter) {
+        // Never wait for what nobody wrote.
+        let seq = CommitSeq(seq.0.min(self.position.load(Ordering::Acquire)));
+        let answer = {
+            let mut control = self.control.lock();
+            if seq.0 <= self.durable.load(Ordering::Acquire) {
+                Ok(())
+            } else if let Some(e) = control.broken() {
+                Err(e.clone())
+            } else if control.stopped {
+                Err(KvError::Closed)
+            } else {
+                control.waiters.push((seq, waiter));
+                drop(control);
+                self.wake.notify_one();
+                return;
+            }
+        };
+        waiter(answer);
+    }
+}

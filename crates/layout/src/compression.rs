@@ -170,3 +170,6 @@ pub(crate) fn decompress(method: Method, payload: &[u8], plain_len: usize) -> Op
     }
     (plain.len() == plain_len).then_some(plain)
 }
+
+#[cfg(test)]
+mod tests;

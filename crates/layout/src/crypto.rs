@@ -138,6 +138,12 @@ impl DataKey {
         DataKey(random_key())
     }
 
+    /// A key that a test knows.
+    #[cfg(test)]
+    pub(crate) fn from_test_bytes(bytes: [u8; KEY_LEN]) -> DataKey {
+        DataKey(Zeroizing::new(bytes))
+    }
+
     /// Seals the key under `master`: base64 of nonce (12 bytes), sealed key (32), tag (16).
     pub fn wrap(&self, master: &MasterKey) -> String {
         let nonce = random_nonce();
@@ -274,3 +280,6 @@ impl InlineSealer {
         self.0.open(*nonce, INLINE_CONTEXT, sealed)
     }
 }
+
+#[cfg(test)]
+mod tests;

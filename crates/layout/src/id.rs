@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn text_and_key_are_pinned() {
         let id = SegmentId(0x0190_0000_0000_0123_4567_89ab_cdef_fedc);
-        assert_eq!(id.to_string(), "01J000000014HMASW9NF6YZZPW");
-        assert_eq!(id.object_key(), "segments/dc/01J000000014HMASW9NF6YZZPW");
+        assert_eq!(id.to_string(), "01J000000004HMASW9NF6YZZPW");
+        assert_eq!(id.object_key(), "segments/dc/01J000000004HMASW9NF6YZZPW");
         assert_eq!(SegmentId(u128::MAX).to_string(), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
     }
 

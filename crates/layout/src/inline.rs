@@ -97,3 +97,6 @@ impl Codec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

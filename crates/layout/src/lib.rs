@@ -11,6 +11,8 @@ pub mod id;
 mod inline;
 pub mod segment;
 pub mod superblock;
+#[cfg(test)]
+mod testing;
 mod wire;
 
 pub use compression::Compression;

@@ -319,3 +319,6 @@ fn value_crc(value: &Value) -> u32 {
 fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
+
+#[cfg(test)]
+mod tests;

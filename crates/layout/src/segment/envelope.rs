@@ -11,7 +11,6 @@ const HEADER_MAGIC: &[u8; 8] = b"HDRCESEG";
 const FOOTER_MAGIC: &[u8; 8] = b"HDRCEEND";
 const VERSION: u16 = 1;
 const FLAG_ENCRYPTED: u16 = 1;
-const KNOWN_FLAGS: u16 = FLAG_ENCRYPTED;
 
 /// The first [`HEADER_LEN`] bytes of a segment: who it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,7 +70,7 @@ impl SegmentHeader {
         }
         let mut reader = Reader::checked(what, bytes)?;
         reader.take(HEADER_MAGIC.len())?;
-        let flags = version_and_flags(&mut reader)?;
+        let flags = version_and_flags(&mut reader, FLAG_ENCRYPTED)?;
         Ok(SegmentHeader {
             frame_size: reader.u32()?,
             volume: Uuid::from_bytes(reader.array()?),
@@ -110,7 +109,7 @@ impl SegmentFooter {
         }
         let mut reader = Reader::checked(what, bytes)?;
         reader.take(FOOTER_MAGIC.len())?;
-        version_and_flags(&mut reader)?;
+        version_and_flags(&mut reader, 0)?;
         let footer = SegmentFooter {
             segment: SegmentId::from_bytes(reader.array()?),
             index_offset: reader.u32()?,
@@ -128,13 +127,13 @@ impl SegmentFooter {
     }
 }
 
-fn version_and_flags(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
+fn version_and_flags(reader: &mut Reader<'_>, known_flags: u16) -> Result<u16, DecodeError> {
     let version = reader.u16()?;
     if version != VERSION {
         return Err(reader.error(format!("version {version} is not known: use a newer Headrace")));
     }
     let flags = reader.u16()?;
-    if flags & !KNOWN_FLAGS != 0 {
+    if flags & !known_flags != 0 {
         return Err(reader.error(format!("flags {flags:#x} are not known: use a newer Headrace")));
     }
     Ok(flags)

@@ -9,10 +9,15 @@ mod attr;
 mod check;
 mod data;
 mod error;
+mod key;
 mod namespace;
+mod orphan;
 mod packing;
+mod record;
 mod segments;
 mod time;
+mod totals;
+mod transaction;
 
 pub use attr::{
     Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, Renamed, SetAttr, Totals, Unlinked, XattrMode,
@@ -31,7 +36,7 @@ pub const MAX_NAME: usize = 255;
 pub const MAX_SYMLINK: usize = 4095;
 /// Most names of one file.
 pub const MAX_LINKS: u32 = 65_000;
-/// Longest file, bytes (the largest offset the kernel can name).
-pub const MAX_FILE_SIZE: u64 = i64::MAX as u64;
+/// Longest file, bytes: as many chunks as a u32 can number.
+pub const MAX_FILE_SIZE: u64 = headrace_layout::CHUNK_SIZE << 32;
 /// Granularity of [`Namespace::collapse`] and [`Namespace::insert`], bytes.
 pub const SHIFT_ALIGNMENT: u64 = 4096;

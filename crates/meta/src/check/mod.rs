@@ -96,3 +96,10 @@ pub struct CheckSummary {
     /// Problems reported.
     pub problems: u64,
 }
+
+impl crate::Namespace {
+    /// x
+    pub fn check(&self, _sink: &mut dyn FnMut(Problem)) -> crate::Result<CheckSummary> {
+        todo!()
+    }
+}

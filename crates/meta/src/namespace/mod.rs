@@ -1,12 +1,33 @@
-//! The namespace.
-#![allow(unused_variables)]
+//! The tree of names: one file per family of operations.
+
+mod acl;
+mod create;
+mod link;
+mod lookup;
+mod name;
+mod readdir;
+mod rename;
+mod setattr;
+mod unlink;
+mod xattr;
+
+pub(crate) use xattr::{drop_capability, erase_all as drop_xattrs, expected_flags};
 
 use std::sync::Arc;
 
-use headrace_kv::Engine;
-use headrace_layout::{ExtentMap, InodeNo, SegmentId, SegmentSlice};
+use headrace_kv::{Engine, Read, Stop};
+use headrace_layout::InodeNo;
 
-use crate::*;
+use crate::record::{Counters, Flags, Inode};
+use crate::transaction::Tx;
+use crate::{Kind, MetaError, Result, Time, key};
+
+/// The version of keys and records that this program writes and the newest it reads.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+/// What directories give as their length.
+const DIRECTORY_SIZE: u64 = 4096;
+/// The first position in a directory; the ones before are for "." and "..".
+pub(crate) const FIRST_COOKIE: u64 = 3;
 
 /// A volume's files and directories.
 pub struct Namespace {
@@ -14,229 +35,117 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Writes the root directory and counters into an empty engine.
+    /// Writes the root directory and the counters into an engine. [`MetaError::Exists`] if it holds a volume.
     pub fn format(engine: &dyn Engine, root_uid: u32, root_gid: u32, root_mode: u16) -> Result<()> {
-        todo!()
+        update(engine, |tx| {
+            if tx.read().get(key::SCHEMA)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            let root = Inode {
+                home: InodeNo::ROOT,
+                uid: root_uid,
+                gid: root_gid,
+                ..Inode::empty(Kind::Directory, root_mode & 0o7777, tx.now)
+            };
+            let counters = Counters {
+                next_ino: InodeNo::ROOT.0 + 1,
+                next_inline: 1,
+                inodes: 1,
+                bytes: 0,
+                inline_bytes: 0,
+            };
+            tx.put(&key::inode(InodeNo::ROOT), &root.encode());
+            tx.put(key::COUNTERS, &counters.encode());
+            tx.put(key::SCHEMA, &SCHEMA_VERSION.to_be_bytes());
+            Ok(())
+        })
     }
-    /// Opens what [`Namespace::format`] made.
+
+    /// Opens what [`Namespace::format`] made. What a crash left unfinished is listed by [`Namespace::orphans`].
     pub fn open(engine: Arc<dyn Engine>) -> Result<Namespace> {
-        todo!()
+        let found = view(&*engine, |read| Ok(read.get(key::SCHEMA)?.map(|bytes| bytes.into_owned())))?
+            .ok_or(MetaError::NotFormatted)?;
+        let found = match found.as_slice().try_into() {
+            Ok(bytes) => u32::from_be_bytes(bytes),
+            Err(_) => return Err(MetaError::Corrupt("the schema version has the wrong length".into())),
+        };
+        match found {
+            SCHEMA_VERSION => Ok(Namespace { engine }),
+            0 => Err(MetaError::Corrupt("the schema version is 0".into())),
+            _ => Err(MetaError::NewerSchema { found, supported: SCHEMA_VERSION }),
+        }
     }
-    /// The engine underneath.
+
+    /// The engine underneath, for durability and figures.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
     }
-    /// x
-    pub fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
-        todo!()
+
+    /// Runs `f` over a consistent view.
+    pub(crate) fn view<T>(&self, f: impl FnMut(&dyn Read) -> Result<T>) -> Result<T> {
+        view(&*self.engine, f)
     }
-    /// x
-    pub fn getattr(&self, ino: InodeNo) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn parent(&self, dir: InodeNo) -> Result<InodeNo> {
-        todo!()
-    }
-    /// x
-    pub fn setattr(&self, ino: InodeNo, change: &SetAttr) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    #[allow(clippy::too_many_arguments)]
-    pub fn create(
-        &self,
-        parent: InodeNo,
-        name: &[u8],
-        kind: Kind,
-        mode: u16,
-        rdev: u32,
-        target: Option<&[u8]>,
-        caller: &Caller,
-    ) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn create_unnamed(&self, parent: InodeNo, mode: u16, caller: &Caller) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8]) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<Unlinked> {
-        todo!()
-    }
-    /// x
-    pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        todo!()
-    }
-    /// x
-    pub fn rename(
-        &self,
-        parent: InodeNo,
-        name: &[u8],
-        new_parent: InodeNo,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<Renamed> {
-        todo!()
-    }
-    /// x
-    pub fn reclaim(&self, ino: InodeNo) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn orphans(&self) -> Result<Vec<InodeNo>> {
-        todo!()
-    }
-    /// x
-    pub fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
-        todo!()
-    }
-    /// x
-    pub fn readdir(
-        &self,
-        dir: InodeNo,
-        after: u64,
-        plus: bool,
-        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
-        todo!()
-    }
-    /// x
-    pub fn listxattr(&self, ino: InodeNo) -> Result<Vec<Vec<u8>>> {
-        todo!()
-    }
-    /// x
-    pub fn setxattr(
-        &self,
-        ino: InodeNo,
-        name: &[u8],
-        value: &[u8],
-        mode: XattrMode,
-        kill_sgid: bool,
-    ) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn extents(&self, ino: InodeNo, chunk: u32) -> Result<ExtentMap> {
-        todo!()
-    }
-    /// x
-    pub fn inline_value(&self, ino: InodeNo, id: u64) -> Result<Option<Vec<u8>>> {
-        todo!()
-    }
-    /// x
-    pub fn commit_write(&self, ino: InodeNo, commit: &DataCommit) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn swap_extents(
-        &self,
-        ino: InodeNo,
-        swaps: &[Swap],
-        new_segments: &[(SegmentId, u64)],
-    ) -> Result<usize> {
-        todo!()
-    }
-    /// x
-    pub fn truncate(&self, ino: InodeNo, size: u64, kill_suid: bool) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn allocate(&self, ino: InodeNo, offset: u64, len: u64, keep_size: bool) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn punch(&self, ino: InodeNo, offset: u64, len: u64) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn zero_range(&self, ino: InodeNo, offset: u64, len: u64, keep_size: bool) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn collapse(&self, ino: InodeNo, offset: u64, len: u64) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn insert(&self, ino: InodeNo, offset: u64, len: u64) -> Result<Attr> {
-        todo!()
-    }
-    /// x
-    pub fn clone_range(
-        &self,
-        src: InodeNo,
-        src_off: u64,
-        dst: InodeNo,
-        dst_off: u64,
-        len: u64,
-    ) -> Result<u64> {
-        todo!()
-    }
-    /// x
-    pub fn seek(&self, ino: InodeNo, offset: u64, hole: bool) -> Result<u64> {
-        todo!()
-    }
-    /// x
-    pub fn inline_backlog(&self, after: Option<(InodeNo, u64)>, max_bytes: u64) -> Result<Vec<InlineRef>> {
-        todo!()
-    }
-    /// x
-    pub fn inline_bytes(&self) -> u64 {
-        todo!()
-    }
-    /// x
-    pub fn segments(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentUse>> {
-        todo!()
-    }
-    /// x
-    pub fn segment(&self, id: SegmentId) -> Result<Option<SegmentUse>> {
-        todo!()
-    }
-    /// x
-    pub fn dead_segments(&self, dead_before: Time, limit: usize) -> Result<Vec<SegmentId>> {
-        todo!()
-    }
-    /// x
-    pub fn forget_segments(&self, ids: &[SegmentId]) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn segment_users(&self, id: SegmentId) -> Result<Vec<(InodeNo, u64)>> {
-        todo!()
-    }
-    /// x
-    pub fn statfs(&self) -> Result<Totals> {
-        todo!()
-    }
-    /// x
-    pub fn directory_totals(&self, dir: InodeNo) -> Result<DirTotals> {
-        todo!()
-    }
-    /// x
-    pub fn tree_totals(&self, dir: InodeNo, progress: &mut dyn FnMut(&DirTotals)) -> Result<DirTotals> {
-        todo!()
-    }
-    /// x
-    pub fn touch_atime(&self, ino: InodeNo, time: Time) -> Result<()> {
-        todo!()
-    }
-    /// x
-    pub fn check(&self, sink: &mut dyn FnMut(Problem)) -> Result<CheckSummary> {
-        todo!()
+
+    /// Runs `f` as one transaction; it may run several times and must have no effect outside.
+    pub(crate) fn update<T>(&self, f: impl FnMut(&mut Tx<'_>) -> Result<T>) -> Result<T> {
+        update(&*self.engine, f)
     }
 }
 
-// Until the bodies are there.
-const _: fn(&SegmentSlice) = |_| ();
+/// Keeps the namespace's own answer while the engine only learns whether to go on.
+fn answered<T>(answer: Option<Result<T>>, stop: Option<Stop>) -> Result<T> {
+    match (stop, answer) {
+        (Some(Stop::Kv(error)), _) => Err(error.into()),
+        (_, Some(answer)) => answer,
+        (_, None) => Err(MetaError::Corrupt("the metadata engine ran nothing".into())),
+    }
+}
+
+fn view<T>(engine: &dyn Engine, mut f: impl FnMut(&dyn Read) -> Result<T>) -> Result<T> {
+    let mut answer = None;
+    let outcome = engine.view(&mut |read| {
+        let result = f(read);
+        let stop = result.as_ref().err().map(MetaError::as_stop);
+        answer = Some(result);
+        stop.map_or(Ok(()), Err)
+    });
+    answered(answer, outcome.err())
+}
+
+fn update<T>(engine: &dyn Engine, mut f: impl FnMut(&mut Tx<'_>) -> Result<T>) -> Result<T> {
+    let now = Time::now();
+    let mut answer = None;
+    let outcome = engine.transact(&mut |txn| {
+        let mut tx = Tx::new(txn, now);
+        let result = f(&mut tx).and_then(|value| tx.finish().map(|()| value));
+        let stop = result.as_ref().err().map(MetaError::as_stop);
+        answer = Some(result);
+        stop.map_or(Ok(()), Err)
+    });
+    answered(answer, outcome.err())
+}
+
+impl Inode {
+    /// An inode with nothing in it, made now.
+    fn empty(kind: Kind, mode: u16, now: Time) -> Inode {
+        let is_dir = kind == Kind::Directory;
+        Inode {
+            kind,
+            flags: Flags::default(),
+            mode,
+            nlink: if is_dir { 2 } else { 1 },
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: if is_dir { DIRECTORY_SIZE } else { 0 },
+            allocated: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            home: crate::record::NOWHERE,
+            next_cookie: if is_dir { FIRST_COOKIE } else { 0 },
+            target: Vec::new(),
+        }
+    }
+}

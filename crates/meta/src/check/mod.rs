@@ -1,105 +1,174 @@
-//! Consistency of the metadata with itself.
+//! Consistency of the metadata with itself: every record is read once, what it claims is compared with what the others
+//! say. Memory grows with the number of inodes (about 150 bytes each), directories and segments.
 
+mod contents;
+mod names;
+mod report;
+mod segments;
+mod verdict;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use headrace_kv::Read;
 use headrace_layout::{InodeNo, SegmentId};
+pub use report::{CheckSummary, Problem, ProblemKind, Severity};
 
-/// How bad a problem is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Severity {
-    /// Costs space or makes a figure wrong; no data is at risk.
-    Warning,
-    /// Data cannot be reached, or is at risk.
-    Error,
+use crate::key::Key;
+use crate::namespace::Namespace;
+use crate::record::{Counters, Inode};
+use crate::{DirTotals, Result, key};
+
+/// The first bytes of all keys there are.
+const TAGS: [u8; 14] = [
+    b'S',
+    key::INODE,
+    key::ENTRY,
+    key::POSITION,
+    key::LINK,
+    key::XATTR,
+    key::CHUNK,
+    key::INLINE,
+    key::PACKING,
+    key::SEGMENT,
+    key::DEAD,
+    key::ORPHAN,
+    key::UNSETTLED,
+    key::USAGE,
+];
+
+/// An inode's record and what the other records say of it.
+struct Seen {
+    inode: Inode,
+    /// Entries that name it.
+    names: u32,
+    /// Entries among them that have a record of a further name.
+    links: u32,
+    /// Entries that name subdirectories in it.
+    subdirectories: u32,
+    /// Bytes that its extents cover.
+    covered: u64,
+    /// Where its data ends.
+    data_end: u64,
+    orphan: bool,
+    unsettled: bool,
+    /// What its attributes say its flags should be.
+    attributes: u16,
 }
 
-/// What is wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// A key or record that cannot be read.
-    Undecodable,
-    /// A name without an inode.
-    MissingInode(InodeNo),
-    /// A name that calls its inode something else than it is.
-    WrongKind(InodeNo),
-    /// A directory's names and its order of names disagree.
-    Index(InodeNo),
-    /// A position that the directory will hand out again.
-    Cookie(InodeNo),
-    /// An inode that counts its names wrongly.
-    LinkCount(InodeNo),
-    /// An inode that records another home directory than one that names it.
-    Home(InodeNo),
-    /// A record of a further name that does not exist, or is missing.
-    Link(InodeNo),
-    /// An inode without a name and without an orphan record.
-    Unreachable(InodeNo),
-    /// A directory with several names, or one that is its own ancestor.
-    DirectoryShape(InodeNo),
-    /// An orphan record for an inode that has names or does not exist.
-    Orphan(InodeNo),
-    /// A directory whose totals are wrong.
-    DirectoryTotals(InodeNo),
-    /// Volume-wide totals or allocators that are wrong.
-    Counters,
-    /// An inode that counts its data wrongly.
-    Allocated(InodeNo),
-    /// Data past the end of a file.
-    PastEnd(InodeNo),
-    /// Data, attributes or totals of an inode that does not exist or cannot have them.
-    Stray(InodeNo),
-    /// Extended attributes that the inode's flags deny.
-    Xattr(InodeNo),
-    /// An extent that leads nowhere: an unknown inline value.
-    MissingInline(InodeNo),
-    /// An inline value or its queue record that is unused or counted wrongly.
-    Inline(InodeNo),
-    /// An extent in a segment that is not recorded.
-    UnknownSegment(SegmentId),
-    /// A segment whose live bytes are counted wrongly.
-    SegmentLive(SegmentId),
-    /// The queue of dead segments disagrees with the segments.
-    DeadQueue(SegmentId),
+/// The state of a check.
+struct Checker<'a> {
+    read: &'a dyn Read,
+    sink: &'a mut dyn FnMut(Problem),
+    summary: CheckSummary,
+    counters: Option<Counters>,
+    inodes: HashMap<InodeNo, Seen>,
+    /// What directories' totals should be.
+    usage: HashMap<InodeNo, DirTotals>,
+    /// Bytes that extents refer to.
+    live: HashMap<SegmentId, u64>,
+    /// Owner and bytes that extents refer to.
+    inline: HashMap<u64, (InodeNo, u64)>,
+    inline_bytes: u64,
+    last_inline: u64,
 }
 
-/// Something wrong in the metadata.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    /// How bad it is.
-    pub severity: Severity,
-    /// What, for programs.
-    pub kind: ProblemKind,
-    /// What, for people.
-    pub message: String,
-}
-
-/// What a check has seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CheckSummary {
-    /// Inodes of all kinds.
-    pub inodes: u64,
-    /// Directories among them.
-    pub directories: u64,
-    /// Names.
-    pub entries: u64,
-    /// Unlinked inodes that wait for their reclaim.
-    pub orphans: u64,
-    /// Extents.
-    pub extents: u64,
-    /// Bytes that extents cover.
-    pub bytes: u64,
-    /// Values kept inline.
-    pub inline_values: u64,
-    /// Segments.
-    pub segments: u64,
-    /// Segments that nothing refers to.
-    pub dead_segments: u64,
-    /// Problems reported.
-    pub problems: u64,
-}
-
-impl crate::Namespace {
-    /// x
-    pub fn check(&self, _sink: &mut dyn FnMut(Problem)) -> crate::Result<CheckSummary> {
-        todo!()
+impl Namespace {
+    /// Compares everything in the metadata with everything else, in one view; `sink` gets each problem. Changes nothing.
+    pub fn check(&self, sink: &mut dyn FnMut(Problem)) -> Result<CheckSummary> {
+        self.view(|read| {
+            let mut checker = Checker {
+                read,
+                sink: &mut *sink,
+                summary: CheckSummary::default(),
+                counters: None,
+                inodes: HashMap::new(),
+                usage: HashMap::new(),
+                live: HashMap::new(),
+                inline: HashMap::new(),
+                inline_bytes: 0,
+                last_inline: 0,
+            };
+            checker.run()?;
+            Ok(checker.summary)
+        })
     }
 }
+
+impl Checker<'_> {
+    fn run(&mut self) -> Result<()> {
+        self.unknown_keys()?;
+        self.read_inodes()?;
+        self.read_marks()?;
+        self.read_links()?;
+        self.read_entries()?;
+        self.read_positions()?;
+        self.read_attributes()?;
+        self.read_chunks()?;
+        self.read_inline_values()?;
+        self.read_segments()?;
+        self.judge_inodes();
+        self.judge_tree();
+        self.judge_totals()
+    }
+
+    fn report(&mut self, severity: Severity, kind: ProblemKind, message: String) {
+        self.summary.problems += 1;
+        (self.sink)(Problem { severity, kind, message });
+    }
+
+    fn error(&mut self, kind: ProblemKind, message: String) {
+        self.report(Severity::Error, kind, message);
+    }
+
+    fn warning(&mut self, kind: ProblemKind, message: String) {
+        self.report(Severity::Warning, kind, message);
+    }
+
+    /// A key or record that cannot be read.
+    fn undecodable(&mut self, key: &[u8], detail: &str) {
+        self.error(ProblemKind::Undecodable, format!("key {}: {detail}", key.escape_ascii()));
+    }
+
+    /// Visits every well-formed key of a tag; an error of `visit` is a problem of that record.
+    fn each(
+        &mut self,
+        tag: u8,
+        mut visit: impl FnMut(&mut Self, Key<'_>, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let read = self.read;
+        let range = key::all(tag);
+        read.scan(&range.start, &range.end, &mut |key, value| {
+            match Key::parse(key) {
+                Some(parsed) => {
+                    if let Err(error) = visit(self, parsed, value) {
+                        self.undecodable(key, &error.to_string());
+                    }
+                }
+                None => self.undecodable(key, "its shape is unknown"),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
+
+    /// Keys outside all families, and the few that stand alone.
+    fn unknown_keys(&mut self) -> Result<()> {
+        for tag in (0..u8::MAX).filter(|tag| !TAGS.contains(tag)) {
+            self.each(tag, |_, _, _| Ok(()))?;
+        }
+        self.each(b'S', |checker, key, value| {
+            if key == Key::Counters {
+                checker.counters = Some(Counters::decode(value)?);
+            }
+            Ok(())
+        })?;
+        if self.counters.is_none() {
+            self.error(ProblemKind::Counters, "the counters are missing".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

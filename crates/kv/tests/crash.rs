@@ -107,7 +107,7 @@ fn run_and_kill(dir: &Path, delay: Duration) -> u64 {
         n.is_some()
     };
     // It runs; then let it run a little longer.
-    while let Some(line) = lines.next() {
+    for line in lines.by_ref() {
         if note(line) {
             break;
         }

@@ -94,6 +94,47 @@ fn memory_stays_within_its_bound_while_writers_wait_for_the_disk() {
 }
 
 #[test]
+fn the_database_outgrows_the_address_space_it_began_with() {
+    let (dir, engine) = open(EmbeddedOptions { map_size: 1 << 20, ..EmbeddedOptions::default() });
+    for i in 0..200u32 {
+        put(&engine, &i.to_be_bytes(), &[i as u8; 100 << 10]).expect("put");
+        if i % 20 == 0 {
+            block_on(engine.durable(engine.position())).expect("durable");
+        }
+    }
+    engine.close().expect("close");
+    drop(engine);
+    let engine = EmbeddedEngine::open(dir.path(), EmbeddedOptions::default()).expect("reopen");
+    engine
+        .view_with(|read| {
+            for i in 0..200u32 {
+                assert_eq!(read.get(&i.to_be_bytes())?.as_deref(), Some(&[i as u8; 100 << 10][..]));
+            }
+            Ok::<_, KvError>(())
+        })
+        .expect("view");
+    assert!(engine.stats().disk_bytes > 20 << 20);
+}
+
+#[test]
+fn a_panic_in_a_transaction_writes_nothing_and_harms_nobody() {
+    let (_dir, engine) = open(EmbeddedOptions::default());
+    put(&engine, b"before", b"v").expect("put");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        engine.transact(&mut |txn| {
+            txn.put(b"half", b"v");
+            txn.get(b"missing")?;
+            panic!("the caller has a bug");
+        })
+    }));
+    assert!(panicked.is_err());
+    put(&engine, b"after", b"v").expect("put");
+    block_on(engine.durable(engine.position())).expect("durable");
+    let half = engine.view_with(|read| Ok::<_, KvError>(read.get(b"half")?.is_some()));
+    assert!(!half.expect("view"));
+}
+
+#[test]
 fn writes_nobody_waits_for_reach_the_disk_by_themselves() {
     let (_dir, engine) =
         open(EmbeddedOptions { freeze_age: Duration::from_millis(20), ..EmbeddedOptions::default() });

@@ -150,7 +150,7 @@ fn apply(txn: &mut dyn Txn, model: &mut Model, writes: &[Write]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_an_ordered_map(ops in prop::collection::vec(op(), 1..60)) {

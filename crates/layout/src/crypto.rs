@@ -88,8 +88,10 @@ impl MasterKey {
     /// The key in a key file: exactly 32 raw bytes, or text (spaces and line ends around it are ignored) of 64 hex digits or
     /// of base64.
     pub fn from_file_bytes(bytes: &[u8]) -> Result<MasterKey, CryptoError> {
-        if let Ok(raw) = <[u8; KEY_LEN]>::try_from(bytes) {
-            return Ok(MasterKey(Zeroizing::new(raw)));
+        if bytes.len() == KEY_LEN {
+            let mut key = Zeroizing::new([0; KEY_LEN]);
+            key.copy_from_slice(bytes);
+            return Ok(MasterKey(key));
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => text.parse(),
@@ -109,7 +111,7 @@ impl FromStr for MasterKey {
     /// 64 hex digits or base64 of 32 bytes; spaces and line ends around it are ignored.
     fn from_str(text: &str) -> Result<MasterKey, CryptoError> {
         let text = text.trim();
-        // Larger than any key, so that decoding cannot reallocate and leave a copy behind.
+        // Decoded into place: a growing buffer would leave copies behind.
         let mut key = Zeroizing::new([0u8; KEY_LEN]);
         if text.len() == 2 * KEY_LEN && hex::decode_to_slice(text, key.as_mut_slice()).is_ok() {
             return Ok(MasterKey(key));

@@ -34,6 +34,14 @@ fn a_codec_needs_the_key_its_volume_needs() {
 }
 
 #[test]
+fn codec_and_builder_can_go_to_other_threads() {
+    fn shared<T: Send + Sync + Clone>() {}
+    fn sent<T: Send>() {}
+    shared::<Codec>();
+    sent::<SegmentBuilder>();
+}
+
+#[test]
 fn whole_runs_round_trip_at_the_edges_of_frames() {
     for codec in codecs() {
         for len in [1, 2, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME, 3 * FRAME + 17] {

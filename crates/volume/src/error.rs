@@ -1,0 +1,203 @@
+//! What can go wrong with a volume as a whole, in words that say what to do.
+
+use std::path::PathBuf;
+
+use headrace_kv::KvError;
+use headrace_layout::CryptoError;
+use headrace_layout::SegmentFull;
+use headrace_layout::frame::FrameError;
+use headrace_layout::superblock::SuperblockError;
+use headrace_meta::MetaError;
+use headrace_store::{ErrorKind, StoreError};
+
+use crate::holder::Holder;
+
+/// A failed operation on a volume.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// Another process has the volume open.
+    #[error("{url} is in use: {holder}. {}", holder.remedy())]
+    Held {
+        /// The volume.
+        url: String,
+        /// Who has it.
+        holder: Box<Holder>,
+    },
+    /// There is no superblock at the location.
+    #[error(
+        "there is no volume at {url}: {detail}. Check the location, or create one with `headrace format {url}`"
+    )]
+    NotAVolume {
+        /// The location.
+        url: String,
+        /// What was found instead.
+        detail: String,
+    },
+    /// `format` found a volume.
+    #[error(
+        "{url} already holds the volume \"{name}\" ({uuid}): mount it, or remove it with `headrace destroy {url}`"
+    )]
+    AlreadyVolume {
+        /// The location.
+        url: String,
+        /// Name of the volume found.
+        name: String,
+        /// Identity of the volume found.
+        uuid: String,
+    },
+    /// `format` found objects that are not a volume's.
+    #[error(
+        "{url} is not empty (it holds {example:?}): choose an empty directory or prefix for a new volume"
+    )]
+    NotEmpty {
+        /// The location.
+        url: String,
+        /// A key found there.
+        example: String,
+    },
+    /// The store would lose data.
+    #[error("{url} cannot hold a volume without losing data: {reason}")]
+    StoreUnfit {
+        /// The location.
+        url: String,
+        /// What the store does wrong.
+        reason: String,
+    },
+    /// An option of `format` is out of range.
+    #[error("{option} cannot be {value}: {rule}")]
+    InvalidOption {
+        /// Name of the option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        rule: &'static str,
+    },
+    /// The superblock cannot be used: unknown or newer version, unknown feature, damage.
+    #[error("{url}: {source}")]
+    Superblock {
+        /// The location.
+        url: String,
+        /// The cause.
+        source: SuperblockError,
+    },
+    /// The volume is encrypted and no key was given.
+    #[error("{url} is encrypted: give its key with --key-file (or HEADRACE_KEY_FILE)")]
+    KeyNeeded {
+        /// The location.
+        url: String,
+    },
+    /// The key given does not open the volume.
+    #[error("{url}: {source}")]
+    KeyWrong {
+        /// The location.
+        url: String,
+        /// The cause.
+        source: CryptoError,
+    },
+    /// A key was given for a volume that is not encrypted.
+    #[error("{url} is not encrypted: leave the key out")]
+    KeyUnexpected {
+        /// The location.
+        url: String,
+    },
+    /// The volume's metadata is not on this machine.
+    #[error(
+        "the metadata of the volume \"{name}\" ({uuid}) is not on this machine: looked for it in {}. The volume was \
+         created on another machine, or with another --state-dir: mount it there, or point --state-dir to the \
+         directory that holds {uuid}",
+        list_paths(looked)
+    )]
+    NoMetadata {
+        /// Name of the volume.
+        name: String,
+        /// Identity of the volume.
+        uuid: String,
+        /// Directories that were looked at.
+        looked: Vec<PathBuf>,
+    },
+    /// The state directory holds the metadata of some other volume.
+    #[error(
+        "{path} holds the metadata of the volume {found}, but {url} is the volume {expected}: \
+         give the right --state-dir"
+    )]
+    WrongMetadata {
+        /// The state directory.
+        path: PathBuf,
+        /// The location.
+        url: String,
+        /// Identity in the superblock.
+        expected: String,
+        /// Identity in the state directory.
+        found: String,
+    },
+    /// The state directory cannot be used.
+    #[error("state directory {path}: {detail}")]
+    StateDir {
+        /// The directory or a file in it.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        detail: String,
+    },
+    /// The operation changes the volume, which was opened read-only.
+    #[error("cannot {operation}: the volume was opened read-only")]
+    ReadOnly {
+        /// What was asked for.
+        operation: &'static str,
+    },
+    /// A random number, clock or system call failed.
+    #[error("{operation}: {detail}")]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// The cause.
+        detail: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The metadata engine failed.
+    #[error(transparent)]
+    Engine(#[from] KvError),
+    /// The namespace refused or failed.
+    #[error("metadata: {0}")]
+    Meta(#[from] MetaError),
+    /// Stored data is damaged.
+    #[error(transparent)]
+    Data(#[from] FrameError),
+    /// More was to be put into one segment than fits.
+    #[error(transparent)]
+    SegmentFull(#[from] SegmentFull),
+    /// A segment's index is damaged or does not belong to it.
+    #[error("segment {segment}: {detail}")]
+    SegmentIndex {
+        /// The segment.
+        segment: String,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+/// Shorthand.
+pub type Result<T, E = VolumeError> = std::result::Result<T, E>;
+
+impl VolumeError {
+    /// Whether the cause is that an object is not there.
+    pub fn is_missing_object(&self) -> bool {
+        matches!(self, VolumeError::Store(e) if e.kind == ErrorKind::NotFound)
+    }
+
+    /// Whether what was read is damaged or gone for good, so that reading it again cannot help.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            VolumeError::Data(_) | VolumeError::SegmentIndex { .. } => true,
+            VolumeError::Store(e) => matches!(e.kind, ErrorKind::NotFound | ErrorKind::Corrupt),
+            _ => false,
+        }
+    }
+}
+
+fn list_paths(paths: &[PathBuf]) -> String {
+    paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" and ")
+}

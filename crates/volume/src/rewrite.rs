@@ -1,0 +1,171 @@
+//! Moving bytes that files already have into new segments: the core of packing and compaction.
+//!
+//! The order is always: put the object, then let metadata name it in place of the old source, range by range and only
+//! where the old source is still in use. Writers are never blocked, and a crash loses nothing: before the swap the old
+//! source is still named, after it the new object is in the store.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use headrace_layout::{ExtentData, InodeNo, SegmentBuilder, SegmentSlice};
+use headrace_meta::{MetaError, Swap};
+
+use crate::error::Result;
+use crate::open::Volume;
+use crate::pending::PendingSegment;
+
+/// Swaps in one transaction, at most.
+const SWAPS_PER_COMMIT: usize = 512;
+
+/// One run for a new segment.
+pub(crate) struct Piece {
+    /// Where the index says the bytes belong.
+    pub ino: InodeNo,
+    /// First byte in that file.
+    pub offset: u64,
+    /// The bytes.
+    pub plain: Vec<Bytes>,
+    /// Everyone who uses them.
+    pub users: Vec<User>,
+}
+
+impl Piece {
+    /// Plain length, bytes.
+    pub fn len(&self) -> usize {
+        self.plain.iter().map(Bytes::len).sum()
+    }
+
+    /// One past the last byte in the file of the index.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len() as u64)
+    }
+
+    /// Adds bytes that follow, and who uses them.
+    pub fn append(&mut self, user: User, plain: Vec<Bytes>) {
+        // No piece is longer than a segment, whose offsets fit 32 bits; the builder refuses more.
+        let at = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        self.users.push(User { at, ..user });
+        self.plain.extend(plain);
+    }
+}
+
+/// A file range whose bytes are in a [`Piece`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The file.
+    pub ino: InodeNo,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Length, bytes.
+    pub len: u32,
+    /// Where the bytes were when they were read.
+    pub expect: ExtentData,
+    /// Where they begin in the piece.
+    pub at: u32,
+}
+
+/// What a rewrite did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rewritten {
+    /// Segments put.
+    pub segments: u64,
+    /// Their stored bytes.
+    pub stored_bytes: u64,
+    /// Plain bytes written.
+    pub plain_bytes: u64,
+    /// Ranges that point to the new place now.
+    pub moved: u64,
+    /// Ranges that had changed meanwhile and were left alone.
+    pub stale: u64,
+}
+
+/// Builds segments from pieces and swaps their users over.
+pub(crate) struct Rewriter<'a> {
+    volume: &'a Volume,
+    now: SystemTime,
+    open: Option<Open>,
+    done: Rewritten,
+}
+
+/// The segment being built.
+struct Open {
+    pending: PendingSegment,
+    builder: SegmentBuilder,
+    swaps: BTreeMap<InodeNo, Vec<Swap>>,
+}
+
+impl<'a> Rewriter<'a> {
+    /// `now` goes into the new segments' ids.
+    pub fn new(volume: &'a Volume, now: SystemTime) -> Rewriter<'a> {
+        Rewriter { volume, now, open: None, done: Rewritten::default() }
+    }
+
+    /// Adds a piece; puts the segment when it is full. At most a segment and a piece are held in memory.
+    pub async fn push(&mut self, piece: Piece) -> Result<()> {
+        let len = piece.len();
+        if len == 0 {
+            return Ok(());
+        }
+        let target = self.volume.superblock.segment_size as usize;
+        if self.open.as_ref().is_some_and(|open| open.builder.stored_len().saturating_add(len) > target) {
+            self.flush().await?;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let pending = self.volume.pending.begin(self.now);
+                let builder =
+                    SegmentBuilder::new(&self.volume.codec, self.volume.superblock.uuid, pending.id());
+                self.open.insert(Open { pending, builder, swaps: BTreeMap::new() })
+            }
+        };
+        let parts: Vec<&[u8]> = piece.plain.iter().map(|b| &b[..]).collect();
+        let slice = open.builder.push_run(piece.ino, piece.offset, &parts)?;
+        self.done.plain_bytes += len as u64;
+        for user in piece.users {
+            let new = SegmentSlice { skip: slice.skip.saturating_add(user.at), ..slice.clone() };
+            let swap = Swap { offset: user.offset, len: user.len, expect: user.expect, new };
+            open.swaps.entry(user.ino).or_default().push(swap);
+        }
+        Ok(())
+    }
+
+    /// Puts what is left; says what was done in all.
+    pub async fn finish(mut self) -> Result<Rewritten> {
+        self.flush().await?;
+        Ok(self.done)
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let Some(Open { pending, builder, swaps }) = self.open.take() else { return Ok(()) };
+        let id = pending.id();
+        let body = builder.finish();
+        let stored = body.len() as u64;
+        self.volume.store.put(&id.object_key(), body).await?;
+        self.done.segments += 1;
+        self.done.stored_bytes += stored;
+        let mut moved = 0;
+        for (ino, swaps) in swaps {
+            for batch in swaps.chunks(SWAPS_PER_COMMIT) {
+                let applied = match self.volume.meta.swap_extents(ino, batch, &[(id, stored)]) {
+                    Ok(applied) => applied as u64,
+                    // Deleted meanwhile.
+                    Err(MetaError::NotFound | MetaError::Stale) => 0,
+                    Err(e) => return Err(e.into()),
+                };
+                moved += applied;
+                self.done.stale += (batch.len() as u64).saturating_sub(applied);
+            }
+        }
+        self.done.moved += moved;
+        if moved == 0 && self.volume.meta.segment(id)?.is_none() {
+            // Nobody wanted it and nobody knows it: not worth a wait for garbage collection.
+            if let Err(error) = self.volume.store.delete(&id.object_key()).await {
+                tracing::debug!(segment = %id, %error, "an unused segment stays until garbage collection");
+            }
+        }
+        drop(pending);
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! Where this machine keeps a volume's metadata, and the rules for that directory.
+//!
+//! A volume in a local directory keeps its metadata beside its data, in `<dir>/meta`, so that the directory can be
+//! moved as a whole. Every other volume has `<base>/<uuid>`, where the base is the `--state-dir` given, else
+//! `$HEADRACE_STATE_DIR`, else `/var/lib/headrace` for root, else `$XDG_STATE_HOME/headrace`, else
+//! `~/.local/state/headrace`. A base that is given counts for local volumes too.
+//!
+//! The directory holds file contents (small files live in the metadata), so it is private: mode 0700, owned by the
+//! user who runs the program, and never reached through a symbolic link of its own.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Result, VolumeError};
+
+/// Name of the environment variable that sets the base of all state directories.
+pub const STATE_DIR_VARIABLE: &str = "HEADRACE_STATE_DIR";
+
+/// The engine's directory within the state directory.
+const ENGINE: &str = "engine";
+/// Says which volume the directory belongs to.
+const IDENTITY: &str = "volume.json";
+/// There while `format` is at work; what it leaves after a crash may be wiped.
+const FORMATTING: &str = "formatting";
+
+/// Suffix of a file that is being written and not renamed to its place yet.
+const TEMPORARY: &str = ".new";
+
+/// Longest small file read from a state directory, bytes.
+const SMALL_FILE_MAX: u64 = 64 << 10;
+
+/// Which volume a state directory belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The volume's identity, as in its superblock.
+    pub uuid: Uuid,
+    /// Its name, for people.
+    pub name: String,
+    /// Where its data was at format time, for people.
+    pub url: String,
+}
+
+/// A state directory that exists and passed the checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// Creates `path` (and its parents) unless it is there, and checks it.
+    pub fn create(path: &Path) -> Result<StateDir> {
+        if let Some(existing) = Self::open(path)? {
+            return Ok(existing);
+        }
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(path).map_err(|e| failed(path, "cannot create it", &e))?;
+        Self::open(path)?.ok_or_else(|| refused(path, "it vanished while it was being created"))
+    }
+
+    /// The directory at `path`, checked; `None` if there is none.
+    pub fn open(path: &Path) -> Result<Option<StateDir>> {
+        let meta = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(path, "cannot look at it", &e)),
+        };
+        let euid = rustix::process::geteuid().as_raw();
+        match refusal(&meta, euid) {
+            Some(reason) => Err(refused(path, &reason)),
+            None => Ok(Some(StateDir { path: path.to_owned() })),
+        }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the metadata engine keeps its files.
+    pub fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE)
+    }
+
+    /// Which volume the directory belongs to; `None` if it says nothing.
+    pub fn identity(&self) -> Result<Option<Identity>> {
+        let path = self.path.join(IDENTITY);
+        let Some(bytes) = read_small(&path)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| refused(&path, &format!("it is damaged ({e})")))
+    }
+
+    /// Records which volume the directory belongs to; durable when it returns.
+    pub fn set_identity(&self, identity: &Identity) -> Result<()> {
+        let path = self.path.join(IDENTITY);
+        let bytes = serde_json::to_vec_pretty(identity)
+            .map_err(|e| refused(&path, &format!("cannot encode it ({e})")))?;
+        self.replace(IDENTITY, &bytes)
+    }
+
+    /// Whether a `format` began here and did not come to its end.
+    pub fn is_half_formatted(&self) -> Result<bool> {
+        let path = self.path.join(FORMATTING);
+        path.try_exists().map_err(|e| failed(&path, "cannot look at it", &e))
+    }
+
+    /// Marks the directory as being formatted; durable when it returns.
+    pub fn begin_format(&self) -> Result<()> {
+        self.replace(FORMATTING, b"")
+    }
+
+    /// Ends what [`Self::begin_format`] began.
+    pub fn end_format(&self) -> Result<()> {
+        remove_file(&self.path.join(FORMATTING))?;
+        self.sync()
+    }
+
+    /// Removes everything this program keeps in the directory but its lock. Returns what is not ours and stays (at most
+    /// 100 paths).
+    pub fn clear(&self) -> Result<Vec<PathBuf>> {
+        let engine = self.engine();
+        match fs::remove_dir_all(&engine) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(&engine, "cannot remove it", &e)),
+        }
+        // The identity goes after the engine and the marker last: until then the directory is known for what it is.
+        for name in [IDENTITY, FORMATTING] {
+            remove_file(&self.path.join(name))?;
+            remove_file(&self.path.join(format!("{name}{TEMPORARY}")))?;
+        }
+        let mut left = Vec::new();
+        let entries = fs::read_dir(&self.path).map_err(|e| failed(&self.path, "cannot list it", &e))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| failed(&self.path, "cannot list it", &e))?;
+            let name = entry.file_name();
+            if left.len() < 100 && name != crate::holder::LOCK && name != crate::holder::RECORD {
+                left.push(entry.path());
+            }
+        }
+        Ok(left)
+    }
+
+    /// [`Self::clear`], then the lock, then the directory unless something is left in it. The caller holds the lock.
+    pub fn remove(&self) -> Result<Vec<PathBuf>> {
+        let left = self.clear()?;
+        for name in [crate::holder::RECORD, crate::holder::LOCK] {
+            remove_file(&self.path.join(name))?;
+        }
+        if left.is_empty() {
+            fs::remove_dir(&self.path).map_err(|e| failed(&self.path, "cannot remove it", &e))?;
+        }
+        Ok(left)
+    }
+
+    /// Puts `bytes` under `name`, all or nothing and durably.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let temporary = self.path.join(format!("{name}{TEMPORARY}"));
+        remove_file(&temporary)?;
+        let write = || -> io::Result<()> {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+                .open(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|e| failed(&path, "cannot write it", &e))?;
+        self.sync()
+    }
+
+    fn sync(&self) -> Result<()> {
+        fs::File::open(&self.path)
+            .and_then(|dir| dir.sync_all())
+            .map_err(|e| failed(&self.path, "cannot sync it", &e))
+    }
+}
+
+/// Where a volume's state directory may be, the likeliest first; the first is where `format` creates it.
+///
+/// `local` is the directory of a volume in a local directory, `given` the base that was asked for.
+pub fn candidates(local: Option<&Path>, given: Option<&Path>, uuid: Uuid) -> Result<Vec<PathBuf>> {
+    let name = uuid.to_string();
+    if let Some(base) = given {
+        return Ok(vec![base.join(name)]);
+    }
+    let base = default_base(&|name| std::env::var_os(name), rustix::process::geteuid().is_root());
+    match (local, base) {
+        (Some(dir), Some(base)) => Ok(vec![dir.join("meta"), base.join(name)]),
+        (Some(dir), None) => Ok(vec![dir.join("meta")]),
+        (None, Some(base)) => Ok(vec![base.join(name)]),
+        (None, None) => Err(VolumeError::System {
+            operation: "choosing a state directory",
+            detail: format!("neither HOME nor {STATE_DIR_VARIABLE} is set: give --state-dir"),
+        }),
+    }
+}
+
+/// The base when none is given. Relative paths in the environment are ignored, as the XDG specification asks.
+fn default_base(variable: &dyn Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    if let Some(base) = absolute(STATE_DIR_VARIABLE) {
+        return Some(base);
+    }
+    if root {
+        return Some(PathBuf::from("/var/lib/headrace"));
+    }
+    absolute("XDG_STATE_HOME")
+        .map(|p| p.join("headrace"))
+        .or_else(|| absolute("HOME").map(|p| p.join(".local/state/headrace")))
+}
+
+/// Why a directory may not hold a volume's metadata.
+fn refusal(meta: &Metadata, euid: u32) -> Option<String> {
+    if meta.file_type().is_symlink() {
+        return Some("it is a symbolic link: name the directory itself".into());
+    }
+    if !meta.is_dir() {
+        return Some("it is not a directory".into());
+    }
+    if meta.uid() != euid {
+        return Some(format!(
+            "it belongs to user {}, but this is user {euid}: run as its owner, or give another --state-dir",
+            meta.uid()
+        ));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Some(format!(
+            "others may enter it (mode {:04o}) and it holds file contents: run `chmod 700` on it",
+            meta.mode() & 0o7777
+        ));
+    }
+    None
+}
+
+/// Reads a file of at most [`SMALL_FILE_MAX`] bytes, not through a symbolic link; `None` if it is not there.
+pub(crate) fn read_small(path: &Path) -> Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path);
+    let file = match file {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(path, "cannot open it", &e)),
+    };
+    let mut bytes = Vec::new();
+    file.take(SMALL_FILE_MAX).read_to_end(&mut bytes).map_err(|e| failed(path, "cannot read it", &e))?;
+    Ok(Some(bytes))
+}
+
+/// Removes a file; succeeds if there is none.
+pub(crate) fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed(path, "cannot remove it", &e)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn failed(path: &Path, what: &str, cause: &io::Error) -> VolumeError {
+    refused(path, &format!("{what}: {cause}"))
+}
+
+fn refused(path: &Path, reason: &str) -> VolumeError {
+    VolumeError::StateDir { path: path.to_owned(), detail: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn base(variables: &[(&str, &str)], root: bool) -> Option<PathBuf> {
+        let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+        default_base(&find, root)
+    }
+
+    #[test]
+    fn base_follows_the_documented_order() {
+        let all = [("HEADRACE_STATE_DIR", "/s"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")];
+        assert_eq!(base(&all, true), Some("/s".into()));
+        assert_eq!(base(&all[1..], true), Some("/var/lib/headrace".into()));
+        assert_eq!(base(&all[1..], false), Some("/x/headrace".into()));
+        assert_eq!(base(&all[2..], false), Some("/h/.local/state/headrace".into()));
+        assert_eq!(
+            base(&[("HEADRACE_STATE_DIR", "relative"), ("HOME", "/h")], false).unwrap(),
+            PathBuf::from("/h/.local/state/headrace")
+        );
+        assert_eq!(base(&[], false), None);
+    }
+
+    #[test]
+    fn local_volumes_keep_metadata_beside_their_data_unless_a_base_is_given() {
+        let uuid = Uuid::nil();
+        let local = Path::new("/data/vol");
+        assert_eq!(candidates(Some(local), None, uuid).unwrap()[0], PathBuf::from("/data/vol/meta"));
+        let given = candidates(Some(local), Some(Path::new("/s")), uuid).unwrap();
+        assert_eq!(given, [PathBuf::from(format!("/s/{uuid}"))]);
+    }
+
+    #[test]
+    fn a_new_directory_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&dir.path().join("a/b")).unwrap();
+        assert_eq!(fs::metadata(state.path()).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(fs::metadata(dir.path().join("a")).unwrap().mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn links_files_and_open_directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        StateDir::create(&real).unwrap();
+        let link = dir.path().join("link");
+        symlink(&real, &link).unwrap();
+        assert!(StateDir::create(&link).unwrap_err().to_string().contains("symbolic link"));
+        let file = dir.path().join("file");
+        fs::write(&file, b"").unwrap();
+        assert!(StateDir::open(&file).unwrap_err().to_string().contains("not a directory"));
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(StateDir::open(&real).unwrap_err().to_string().contains("chmod 700"));
+        assert_eq!(StateDir::open(&dir.path().join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn another_owner_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let meta = fs::symlink_metadata(dir.path()).unwrap();
+        assert!(refusal(&meta, meta.uid() + 1).unwrap().contains("belongs to user"));
+        assert_eq!(refusal(&meta, meta.uid()), None);
+    }
+
+    #[test]
+    fn removal_keeps_what_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&dir.path().join("s")).unwrap();
+        state.begin_format().unwrap();
+        fs::create_dir(state.engine()).unwrap();
+        fs::write(state.engine().join("data"), b"x").unwrap();
+        fs::write(state.path().join("theirs"), b"x").unwrap();
+        assert_eq!(state.remove().unwrap(), [state.path().join("theirs")]);
+        assert!(state.path().join("theirs").exists());
+        fs::remove_file(state.path().join("theirs")).unwrap();
+        assert_eq!(state.remove().unwrap(), Vec::<PathBuf>::new());
+        assert!(!state.path().exists());
+    }
+}

@@ -128,7 +128,10 @@ mod tests {
         assert!(cache.bytes() <= 4 << 20);
         let key = SpanKey { segment: SegmentId(2), number: 0 };
         assert_eq!(cache.get(key, async { Err::<Bytes, _>("down") }).await, Err("down"));
-        assert!(cache.get(key, async { Ok::<_, ()>(stored(10)) }).await.is_ok(), "an error is not remembered");
+        assert!(
+            cache.get(key, async { Ok::<_, ()>(stored(10)) }).await.is_ok(),
+            "an error is not remembered"
+        );
         assert!(cache.get(key, async { Err::<Bytes, _>("down") }).await.is_ok(), "fetched once");
     }
 }

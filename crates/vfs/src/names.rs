@@ -253,7 +253,14 @@ impl Vfs {
     }
 
     /// Sets one. `kill_sgid`: setting this access ACL must clear the set-group-id bit.
-    pub fn setxattr(&self, ino: InodeNo, name: &[u8], value: &[u8], mode: XattrMode, kill_sgid: bool) -> Result<()> {
+    pub fn setxattr(
+        &self,
+        ino: InodeNo,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        kill_sgid: bool,
+    ) -> Result<()> {
         self.writable()?;
         Ok(self.meta().setxattr(ino, name, value, mode, kill_sgid)?)
     }

@@ -28,10 +28,6 @@ impl Orphans {
         self.inner.lock().held.remove(&ino);
     }
 
-    pub(crate) fn contains(&self, ino: InodeNo) -> bool {
-        self.inner.lock().held.contains(&ino)
-    }
-
     /// Moves it to those to reclaim if it is one and `unused` says nobody holds it.
     pub(crate) fn settle(&self, ino: InodeNo, unused: impl FnOnce() -> bool) -> bool {
         let mut inner = self.inner.lock();

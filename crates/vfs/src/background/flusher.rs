@@ -27,7 +27,9 @@ pub(super) async fn run(weak: Weak<Vfs>) {
             let flushed = vfs
                 .flush_dirty(|inode| {
                     let old = |since: Instant| now.saturating_duration_since(since) >= age;
-                    everything || (vfs.inodes.is_unpinned(inode.ino) || inode.state.lock().dirty_since.is_some_and(old))
+                    everything
+                        || (vfs.inodes.is_unpinned(inode.ino)
+                            || inode.state.lock().dirty_since.is_some_and(old))
                 })
                 .await;
             if let Err(error) = flushed {

@@ -4,7 +4,8 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
-use headrace_volume::{Compactor, PackPlanner, PackStep, compact_chunk, gc, gc_dead, pack};
+use headrace_volume::gc::gc_dead;
+use headrace_volume::{Compactor, PackPlanner, PackStep, compact_chunk, gc, pack};
 
 use crate::vfs::Vfs;
 

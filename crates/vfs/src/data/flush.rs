@@ -21,7 +21,11 @@ const FLUSH_WIDTH: usize = 16;
 
 impl Vfs {
     /// One descriptor of an open file was closed: its bytes become extents, visible to every later open. Not necessarily durable.
-    pub fn flush(self: &Arc<Self>, _ino: InodeNo, file: FileId) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn flush(
+        self: &Arc<Self>,
+        _ino: InodeNo,
+        file: FileId,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
         let vfs = Arc::clone(self);
         async move {
             let open = vfs.handles.get(file)?;

@@ -39,7 +39,11 @@ impl Vfs {
     }
 
     /// The last descriptor of an open file is gone.
-    pub fn release(self: &Arc<Self>, ino: InodeNo, file: FileId) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub fn release(
+        self: &Arc<Self>,
+        ino: InodeNo,
+        file: FileId,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
         if let Some(open) = self.handles.remove(file) {
             let inode = Arc::clone(&open.inode);
             drop(open);

@@ -96,19 +96,9 @@ impl Vfs {
             at = start + data.len() as u64;
         }
         self.sources(inode.ino, at, end, &mut sources)?;
-        let mut found: Vec<(u64, Vec<Bytes>)> = match &sources[..] {
-            [] => Vec::new(),
-            [only] => vec![(only.offset, self.fetch(inode.ino, only).await?)],
-            _ => {
-                stream::iter(&sources)
-                    .map(|source| async move {
-                        Ok::<_, Missed>((source.offset, self.fetch(inode.ino, source).await?))
-                    })
-                    .buffered(READ_WIDTH)
-                    .try_collect()
-                    .await?
-            }
-        };
+        let fetches: Vec<_> = sources.into_iter().map(|source| self.fetch(inode.ino, source)).collect();
+        let mut found: Vec<(u64, Vec<Bytes>)> =
+            stream::iter(fetches).buffered(READ_WIDTH).try_collect().await?;
         found.extend(overlay.into_iter().map(|(start, data)| (start, vec![data])));
         found.sort_by_key(|(start, _)| *start);
         Ok(assemble(offset, end, found))
@@ -128,28 +118,38 @@ impl Vfs {
                 self.background.note_fragmented(ino, chunk);
             }
             for extent in map.slice((at - base) as u32, (to - base) as u32) {
-                out.push(Source { offset: base + u64::from(extent.start), len: extent.len, data: extent.data });
+                out.push(Source {
+                    offset: base + u64::from(extent.start),
+                    len: extent.len,
+                    data: extent.data,
+                });
             }
             at = to;
         }
         Ok(())
     }
 
-    async fn fetch(&self, ino: InodeNo, source: &Source) -> Result<Vec<Bytes>, Missed> {
-        match &source.data {
-            ExtentData::Segment(slice) => self.fetch_segment(slice, source.len).await,
+    /// The bytes of a source, with their offset in the file.
+    async fn fetch(&self, ino: InodeNo, source: Source) -> Result<(u64, Vec<Bytes>), Missed> {
+        let bytes = match &source.data {
+            ExtentData::Segment(slice) => self.fetch_segment(slice, source.len).await?,
             ExtentData::Inline { id, skip } => {
                 let Some(sealed) = self.meta().inline_value(ino, *id)? else {
-                    return Err(Missed::Moved(Error::Missing(format!("inline value {id} of inode {ino} is missing"))));
+                    return Err(Missed::Moved(Error::Missing(format!(
+                        "inline value {id} of inode {ino} is missing"
+                    ))));
                 };
                 let plain = self.volume.codec.open_inline(&sealed)?;
                 let (from, to) = (*skip as usize, *skip as usize + source.len as usize);
                 if to > plain.len() {
-                    return Err(Error::Missing(format!("inline value {id} of inode {ino} is too short")).into());
+                    return Err(
+                        Error::Missing(format!("inline value {id} of inode {ino} is too short")).into()
+                    );
                 }
-                Ok(vec![plain.slice(from..to)])
+                vec![plain.slice(from..to)]
             }
-        }
+        };
+        Ok((source.offset, bytes))
     }
 
     async fn fetch_segment(&self, slice: &SegmentSlice, len: u32) -> Result<Vec<Bytes>, Missed> {
@@ -158,13 +158,21 @@ impl Vfs {
         let stored = if slice.run_len <= self.volume.superblock.inline_max {
             self.fetch_through_spans(slice, &wanted).await?
         } else {
-            self.volume.store.get_range(&slice.segment.object_key(), wanted).await.map_err(not_found_is_moved)?
+            self.volume
+                .store
+                .get_range(&slice.segment.object_key(), wanted)
+                .await
+                .map_err(not_found_is_moved)?
         };
         Ok(codec.decode(slice, 0, len, stored)?)
     }
 
     /// Small packed files: their neighbours come along, since they are likely to be read next.
-    async fn fetch_through_spans(&self, slice: &SegmentSlice, wanted: &std::ops::Range<u64>) -> Result<Bytes, Missed> {
+    async fn fetch_through_spans(
+        &self,
+        slice: &SegmentSlice,
+        wanted: &std::ops::Range<u64>,
+    ) -> Result<Bytes, Missed> {
         let Some(segment) = self.meta().segment(slice.segment)? else {
             return Err(Missed::Moved(Error::Missing(format!("segment {} is not known", slice.segment))));
         };
@@ -179,8 +187,9 @@ impl Vfs {
             let fetched = self.spans.get(span, self.volume.store.get_range(&key, range)).await;
             parts.push(fetched.map_err(not_found_is_moved)?);
         }
-        cut(&parts, start, wanted)
-            .ok_or_else(|| Error::Missing(format!("segment {} is shorter than its extents", slice.segment)).into())
+        cut(&parts, start, wanted).ok_or_else(|| {
+            Error::Missing(format!("segment {} is shorter than its extents", slice.segment)).into()
+        })
     }
 
     fn touch(&self, inode: &Inode) {
@@ -194,7 +203,8 @@ impl Vfs {
             }
             inode.atime_until.store(now.secs.saturating_add(60), Ordering::Relaxed);
             let Ok(attr) = self.attributes(inode.ino) else { return };
-            let fresh = attr.atime > attr.mtime && attr.atime > attr.ctime && attr.atime.secs + 86_400 > now.secs;
+            let fresh =
+                attr.atime > attr.mtime && attr.atime > attr.ctime && attr.atime.secs + 86_400 > now.secs;
             if fresh {
                 return;
             }

@@ -63,7 +63,8 @@ impl Block {
         let mut bytes = match std::mem::take(&mut self.hull) {
             Hull::Owned(v) => v,
             Hull::Shared(b) => {
-                let mut v = Vec::with_capacity((b.len() + data.len()).next_power_of_two().min(BLOCK as usize));
+                let mut v =
+                    Vec::with_capacity((b.len() + data.len()).next_power_of_two().min(BLOCK as usize));
                 v.extend_from_slice(&b);
                 v
             }

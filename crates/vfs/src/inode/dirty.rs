@@ -15,7 +15,7 @@ use super::block::{BLOCK, Block};
 pub type Piece = (u64, Bytes);
 
 /// Numbers the batches of one file in the order they were taken.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchId(u64);
 
 /// Bytes taken for upload. Immutable and cheap to clone.
@@ -207,7 +207,8 @@ impl DirtyBuffer {
             return 0;
         }
         let before = self.pending_charge;
-        let touched: Vec<u64> = self.pending.range(start / BLOCK..=(end - 1) / BLOCK).map(|(&i, _)| i).collect();
+        let touched: Vec<u64> =
+            self.pending.range(start / BLOCK..=(end - 1) / BLOCK).map(|(&i, _)| i).collect();
         for index in touched {
             let Some(block) = self.pending.remove(&index) else { continue };
             self.pending_charge -= block.charge();

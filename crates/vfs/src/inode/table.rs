@@ -66,7 +66,10 @@ impl InodeTable {
 
     /// Every file there is at some moment.
     pub(crate) fn all(&self) -> Vec<Arc<Inode>> {
-        self.shards.iter().flat_map(|s| s.lock().values().map(|slot| Arc::clone(&slot.inode)).collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|s| s.lock().values().map(|slot| Arc::clone(&slot.inode)).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Drops the state if nobody pins it and everything is committed. Whether it is gone.

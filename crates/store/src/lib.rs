@@ -1,46 +1,44 @@
-//! Object stores behind one small trait: a local directory, S3, and whatever else the library below speaks.
+//! Object stores behind one small trait: a local directory, S3, and whatever else the client library speaks.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), headrace_store::StoreError> {
+//! use headrace_store::{Location, StoreOptions, open, probe};
+//!
+//! let location: Location = "s3://bucket/prefix".parse()?;
+//! let store = open(&location, &StoreOptions::default())?;
+//! if let Some(reason) = probe(&*store).await?.refuse() {
+//!     eprintln!("{reason}");
+//! }
+//! # Ok(()) }
+//! ```
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-/// What can go wrong, by what the caller can do about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// No such object (or bucket).
-    NotFound,
-    /// Wrong credentials or no permission.
-    Denied,
-    /// The store asks for less; already retried.
-    Throttled,
-    /// The network or the store failed; already retried until the deadline.
-    Transient,
-    /// The answer is not what was asked for: wrong length, wrong checksum.
-    Corrupt,
-    /// A conditional put found an object there.
-    AlreadyExists,
-    /// The store has no room.
-    Full,
-    /// The store cannot do this, or the request or configuration is wrong.
-    Unsupported,
-}
+pub mod counted;
+mod error;
+mod key;
+mod local;
+mod location;
+mod options;
+pub mod probe;
+mod remote;
 
-/// A failed operation: what, on which object, why.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{operation} {target}: {detail}")]
-pub struct StoreError {
-    /// By what the caller can do.
-    pub kind: ErrorKind,
-    /// "get", "put", ...
-    pub operation: &'static str,
-    /// Store and key; never holds credentials.
-    pub target: String,
-    /// The cause; never holds credentials.
-    pub detail: String,
-}
+pub use counted::{Counted, StoreStats};
+pub use error::{ErrorKind, StoreError};
+pub use local::LocalStore;
+pub use location::Location;
+pub use options::{Environment, Secret, StoreOptions};
+pub use probe::{Capabilities, probe};
+
+/// The largest object that is read or written whole, in bytes: four times the largest segment of a volume. A bound on memory, and
+/// on what a store that answers nonsense can make us hold.
+pub const MAX_OBJECT: u64 = 1 << 30;
 
 /// An object as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,12 +51,17 @@ pub struct ObjectMeta {
     pub modified: Option<SystemTime>,
 }
 
-/// A store rooted at a URL. Futures of the local store complete when first polled; those of the others need a tokio runtime.
+/// A store rooted at a URL. Futures of the local store complete when first polled (they block the thread for the time of the system
+/// calls, an fsync included); those of the others need a tokio runtime with its I/O and time drivers.
+///
+/// Keys are relative, `/`-separated and refused with [`ErrorKind::Unsupported`] unless every store can hold them: 1 to 800 bytes, no
+/// empty, `.` or `..` segment, no segment over 255 bytes, no control character, no white space at either end. Dropping a
+/// future cancels the operation; what was already sent may still take effect.
 pub trait ObjectStore: Send + Sync + 'static {
     /// The URL without any credential, for messages.
     fn url(&self) -> &str;
 
-    /// Reads exactly `range`; a shorter or longer body is [`ErrorKind::Corrupt`].
+    /// Reads exactly `range`; a shorter or longer body is [`ErrorKind::Corrupt`]. An empty range is answered without asking.
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>>;
 
     /// Reads a whole (small) object.
@@ -68,6 +71,9 @@ pub trait ObjectStore: Send + Sync + 'static {
     fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Writes an object unless one is there, in which case [`ErrorKind::AlreadyExists`]; atomic where the probe says so.
+    ///
+    /// When an answer was lost and a later attempt finds an object with exactly this body, it is taken for our own: writers that
+    /// compete for a key must therefore write different bodies.
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Size and time of an object.
@@ -92,4 +98,27 @@ pub struct Space {
     pub total: u64,
     /// Bytes an unprivileged writer can still use.
     pub free: u64,
+}
+
+/// Opens the store at `location`, taking what `options` leave open from this process's environment. Checks the configuration but sends
+/// nothing: whether the store is there and lets us in shows at the first operation.
+pub fn open(location: &Location, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    open_with_environment(location, options, &Environment::of_process())
+}
+
+/// [`open`] with the environment variables given.
+pub fn open_with_environment(
+    location: &Location,
+    options: &StoreOptions,
+    environment: &Environment,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match location.local_path() {
+        Some(path) => Ok(Arc::new(LocalStore::open(path)?)),
+        None => Ok(Arc::new(remote::RemoteStore::open(location, options, environment)?)),
+    }
+}
+
+/// Makes the directory of a local store, with its parents, durably; nothing to do for other stores, whose bucket must exist.
+pub fn create_root(location: &Location) -> Result<(), StoreError> {
+    location.local_path().map_or(Ok(()), LocalStore::create_root)
 }

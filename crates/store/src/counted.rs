@@ -1,0 +1,275 @@
+//! Counts what goes through a store, for `status`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use serde::Serialize;
+
+use crate::error::{ErrorKind, StoreError};
+use crate::{ObjectMeta, ObjectStore, Space};
+
+/// A store with counters around it.
+pub struct Counted {
+    store: Arc<dyn ObjectStore>,
+    get: Counters,
+    put: Counters,
+    put_if_absent: Counters,
+    head: Counters,
+    delete: Counters,
+    list: Counters,
+}
+
+/// A snapshot of all counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct StoreStats {
+    /// `get` and `get_range`.
+    pub get: OperationStats,
+    /// `put`.
+    pub put: OperationStats,
+    /// `put_if_absent`.
+    pub put_if_absent: OperationStats,
+    /// `head`.
+    pub head: OperationStats,
+    /// `delete`.
+    pub delete: OperationStats,
+    /// `list`, from its first entry asked for to its end.
+    pub list: OperationStats,
+}
+
+/// The counters of one operation. Attempts that were retried inside a store count as one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct OperationStats {
+    /// Begun.
+    pub requests: u64,
+    /// Not finished yet.
+    pub in_flight: u64,
+    /// Failed, other than with "not found" or "already exists", which are answers.
+    pub errors: u64,
+    /// Given up by the caller before the end.
+    pub cancelled: u64,
+    /// Bytes of bodies read or written with success.
+    pub bytes: u64,
+    /// Objects listed.
+    pub objects: u64,
+    /// Time from begin to end, summed, in microseconds.
+    pub micros: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    requests: AtomicU64,
+    in_flight: AtomicU64,
+    errors: AtomicU64,
+    cancelled: AtomicU64,
+    bytes: AtomicU64,
+    objects: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Counters {
+    fn begin(&self) -> Request<'_> {
+        self.requests.fetch_add(1, Relaxed);
+        self.in_flight.fetch_add(1, Relaxed);
+        Request { counters: self, began: Instant::now(), finished: false }
+    }
+
+    fn snapshot(&self) -> OperationStats {
+        OperationStats {
+            requests: self.requests.load(Relaxed),
+            in_flight: self.in_flight.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            cancelled: self.cancelled.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            objects: self.objects.load(Relaxed),
+            micros: self.micros.load(Relaxed),
+        }
+    }
+}
+
+/// A request under way; leaves the count of those in flight however it ends.
+struct Request<'a> {
+    counters: &'a Counters,
+    began: Instant,
+    finished: bool,
+}
+
+impl Request<'_> {
+    fn finish<T>(mut self, result: &Result<T, StoreError>, bytes: u64) {
+        self.finished = true;
+        match result {
+            Ok(_) => {
+                self.counters.bytes.fetch_add(bytes, Relaxed);
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn failed(&self, error: &StoreError) {
+        if !matches!(error.kind, ErrorKind::NotFound | ErrorKind::AlreadyExists) {
+            self.counters.errors.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        self.counters.in_flight.fetch_sub(1, Relaxed);
+        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.counters.micros.fetch_add(micros, Relaxed);
+        if !self.finished {
+            self.counters.cancelled.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Counted {
+    /// Counts what goes to `store`.
+    pub fn new(store: Arc<dyn ObjectStore>) -> Counted {
+        Counted {
+            store,
+            get: Counters::default(),
+            put: Counters::default(),
+            put_if_absent: Counters::default(),
+            head: Counters::default(),
+            delete: Counters::default(),
+            list: Counters::default(),
+        }
+    }
+
+    /// The counters now. Each is exact; together they may be a request apart.
+    pub fn stats(&self) -> StoreStats {
+        StoreStats {
+            get: self.get.snapshot(),
+            put: self.put.snapshot(),
+            put_if_absent: self.put_if_absent.snapshot(),
+            head: self.head.snapshot(),
+            delete: self.delete.snapshot(),
+            list: self.list.snapshot(),
+        }
+    }
+}
+
+async fn counted<T>(
+    counters: &Counters,
+    bytes: impl FnOnce(&T) -> u64,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let request = counters.begin();
+    let result = work.await;
+    let moved = result.as_ref().map_or(0, bytes);
+    request.finish(&result, moved);
+    result
+}
+
+fn length(body: &Bytes) -> u64 {
+    body.len() as u64
+}
+
+impl ObjectStore for Counted {
+    fn url(&self) -> &str {
+        self.store.url()
+    }
+
+    fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>> {
+        counted(&self.get, length, self.store.get_range(key, range)).boxed()
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {
+        counted(&self.get, length, self.store.get(key)).boxed()
+    }
+
+    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        let bytes = length(&body);
+        counted(&self.put, move |()| bytes, self.store.put(key, body)).boxed()
+    }
+
+    fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        let bytes = length(&body);
+        counted(&self.put_if_absent, move |()| bytes, self.store.put_if_absent(key, body)).boxed()
+    }
+
+    fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {
+        counted(&self.head, |_| 0, self.store.head(key)).boxed()
+    }
+
+    fn delete<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        counted(&self.delete, |()| 0, self.store.delete(key)).boxed()
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<ObjectMeta, StoreError>> {
+        let list = async move { (self.list.begin(), self.store.list(prefix)) };
+        list.into_stream()
+            .flat_map(|(request, objects)| {
+                futures::stream::unfold(Some((request, objects)), async |list| {
+                    let (mut request, mut objects) = list?;
+                    match objects.next().await {
+                        None => {
+                            request.finished = true;
+                            None
+                        }
+                        Some(Ok(object)) => {
+                            request.counters.objects.fetch_add(1, Relaxed);
+                            Some((Ok(object), Some((request, objects))))
+                        }
+                        Some(Err(error)) => {
+                            request.finished = true;
+                            request.failed(&error);
+                            Some((Err(error), None))
+                        }
+                    }
+                })
+            })
+            .boxed()
+    }
+
+    fn space(&self) -> Option<Space> {
+        self.store.space()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LocalStore;
+
+    #[tokio::test]
+    async fn what_went_through_is_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Counted::new(Arc::new(LocalStore::open(directory.path()).unwrap()));
+        store.put("a", Bytes::from_static(b"12345")).await.unwrap();
+        store.put_if_absent("a", Bytes::from_static(b"12")).await.unwrap_err();
+        store.get_range("a", 1..3).await.unwrap();
+        store.get("none").await.unwrap_err();
+        store.get("../x").await.unwrap_err();
+        drop(store.head("a"));
+        let objects: Vec<_> = store.list("").collect().await;
+        assert_eq!(objects.len(), 1);
+        drop(store.list(""));
+        let stats = store.stats();
+        assert_eq!((stats.put.requests, stats.put.bytes, stats.put.errors), (1, 5, 0));
+        assert_eq!(
+            (stats.put_if_absent.requests, stats.put_if_absent.bytes, stats.put_if_absent.errors),
+            (1, 0, 0)
+        );
+        assert_eq!((stats.get.requests, stats.get.bytes, stats.get.errors), (3, 2, 1));
+        assert_eq!((stats.list.requests, stats.list.objects, stats.list.in_flight), (1, 1, 0));
+        assert_eq!(stats.head.requests, 0);
+        assert!(serde_json::to_string(&stats).unwrap().contains("\"in_flight\":0"));
+    }
+
+    #[test]
+    fn a_request_that_is_dropped_leaves_the_count() {
+        let counters = Counters::default();
+        let mut work = counted(&counters, |()| 0, std::future::pending()).boxed();
+        assert!((&mut work).now_or_never().is_none());
+        assert_eq!(counters.snapshot().in_flight, 1);
+        drop(work);
+        assert_eq!((counters.snapshot().in_flight, counters.snapshot().cancelled), (0, 1));
+    }
+}

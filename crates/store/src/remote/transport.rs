@@ -1,0 +1,203 @@
+//! Between the client library and HTTP: notes what really happened on the wire, so that errors can say it in words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
+use http::{HeaderMap, Request, Response, StatusCode};
+use opendal::raw::oio::ReadStream;
+use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport};
+use opendal_http_transport_reqwest::ReqwestTransport;
+use parking_lot::Mutex;
+
+use crate::error::one_line;
+
+tokio::task_local! {
+    /// The notes of the attempt that this task is making.
+    pub(super) static EXCHANGE: Arc<Mutex<Exchange>>;
+}
+
+/// Most bytes of an error's body that are read.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// The last request and answer of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// Scheme, host and port asked.
+    pub(super) server: Option<String>,
+    /// The answer's status, if there was an answer.
+    pub(super) status: Option<u16>,
+    /// How long the server asked us to stay away.
+    pub(super) retry_after: Option<Duration>,
+    /// The service's own code of the error, such as `NoSuchBucket`.
+    pub(super) code: Option<String>,
+    /// The first line of the service's own message.
+    pub(super) message: Option<String>,
+    /// What is wrong with the range of the answer.
+    pub(super) range: Option<RangeFault>,
+}
+
+/// An answer to a ranged get that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RangeFault {
+    /// It begins at another byte: the server does not honour ranges.
+    Elsewhere,
+    /// So many bytes were asked for, so many are announced.
+    Length(u64, u64),
+}
+
+/// HTTP that keeps notes in [`EXCHANGE`].
+pub(super) struct ObservedTransport(pub(super) ReqwestTransport);
+
+impl HttpTransport for ObservedTransport {
+    async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        let uri = request.uri();
+        let server = uri.scheme_str().zip(uri.authority()).map(|(scheme, host)| {
+            let host = host.port().map_or(host.host().to_owned(), |port| format!("{}:{port}", host.host()));
+            format!("{scheme}://{host}")
+        });
+        let asked = request.headers().get(RANGE).and_then(|range| range.to_str().ok()).and_then(parse_range);
+        note(|exchange| *exchange = Exchange { server, ..Exchange::default() });
+
+        let response = self.0.fetch(request).await?;
+        let (parts, body) = response.into_parts();
+        let status = parts.status;
+        let range = asked
+            .filter(|_| status.is_success())
+            .and_then(|asked| range_fault(asked, status, &parts.headers));
+        note(|exchange| {
+            exchange.status = Some(status.as_u16());
+            exchange.retry_after = retry_after(&parts.headers);
+            exchange.range = range;
+        });
+        if range.is_some() {
+            return Err(Error::new(ErrorKind::Unexpected, "the answer holds another range"));
+        }
+        if !(status.is_client_error() || status.is_server_error()) {
+            return Ok(Response::from_parts(parts, body));
+        }
+        let body = beginning(body).await?;
+        let (code, message) = parse_error(&body.to_bytes());
+        note(|exchange| (exchange.code, exchange.message) = (code, message));
+        let length = body.len() as u64;
+        let body = HttpBody::new(futures::stream::iter([Ok(body)]), Some(length));
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+fn note(change: impl FnOnce(&mut Exchange)) {
+    // Requests made outside of an attempt have nobody to read the notes.
+    let _ = EXCHANGE.try_with(|exchange| change(&mut exchange.lock()));
+}
+
+async fn beginning(mut body: HttpBody) -> opendal::Result<Buffer> {
+    let mut chunks = Vec::new();
+    let mut length = 0;
+    while length < MAX_ERROR_BODY {
+        let chunk = body.read().await?;
+        if chunk.is_empty() {
+            break;
+        }
+        length += chunk.len();
+        chunks.extend(chunk);
+    }
+    Ok(Buffer::from(chunks))
+}
+
+/// First and last byte of a `Range: bytes=first-last`.
+fn parse_range(range: &str) -> Option<(u64, u64)> {
+    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Whether an answer holds the bytes asked for, first to last. A server that ignores ranges sends all, from the start.
+fn range_fault((first, last): (u64, u64), status: StatusCode, headers: &HeaderMap) -> Option<RangeFault> {
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    let begin = match status {
+        // Some servers leave the header out of a right answer; the checksums above us have the last word.
+        StatusCode::PARTIAL_CONTENT => text(CONTENT_RANGE)
+            .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.trim().parse().ok())
+            .unwrap_or(first),
+        _ => 0,
+    };
+    if begin != first {
+        return Some(RangeFault::Elsewhere);
+    }
+    let asked = last.saturating_sub(first).saturating_add(1);
+    let announced = text(CONTENT_LENGTH).and_then(|length| length.parse().ok()).unwrap_or(asked);
+    (announced != asked).then_some(RangeFault::Length(asked, announced))
+}
+
+/// `Retry-After` in seconds; the form with a date is not used by object stores.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Code and message of an error: S3, Azure and their like answer in XML, Google and Backblaze in JSON.
+fn parse_error(body: &[u8]) -> (Option<String>, Option<String>) {
+    let text = String::from_utf8_lossy(body);
+    if let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) {
+        let error = json.get("error").filter(|error| error.is_object()).unwrap_or(&json);
+        let text = |value: Option<&serde_json::Value>| value.and_then(|value| value.as_str()).and_then(clean);
+        let reason = error.pointer("/errors/0/reason").or(error.get("status")).or(error.get("code"));
+        return (text(reason), text(error.get("message")));
+    }
+    (element(&text, "Code"), element(&text, "Message"))
+}
+
+fn element(xml: &str, name: &str) -> Option<String> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    let (value, _) = rest.split_once(&format!("</{name}>"))?;
+    let plain =
+        value.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
+    clean(&plain.replace("&amp;", "&"))
+}
+
+/// The first line, shortened. Later lines of such texts hold request ids and, with some services, what was signed.
+fn clean(text: &str) -> Option<String> {
+    let line = one_line(text.trim().lines().next()?, 200);
+    (!line.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_services_are_understood() {
+        let s3 = b"<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>It &amp; that\nsecond line</Message></Error>";
+        assert_eq!(parse_error(s3), (Some("NoSuchBucket".into()), Some("It & that".into())));
+        let gcs = br#"{"error":{"code":404,"message":"Gone.","errors":[{"reason":"notFound"}]}}"#;
+        assert_eq!(parse_error(gcs), (Some("notFound".into()), Some("Gone.".into())));
+        let b2 = br#"{"code":"bad_auth_token","message":"Invalid","status":401}"#;
+        assert_eq!(parse_error(b2).1, Some("Invalid".into()));
+        for nonsense in
+            [&b""[..], b"\xff\xfe", b"<Code>", b"<Code></Code>", b"[1,2", b"null", b"<Message>\n</Message>"]
+        {
+            assert_eq!(parse_error(nonsense), (None, None), "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_with_other_bytes_is_noticed() {
+        let fault = |status, range: &str, length: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_RANGE, range.parse().unwrap());
+            headers.insert(CONTENT_LENGTH, length.parse().unwrap());
+            range_fault(parse_range("bytes=10-19").unwrap(), status, &headers)
+        };
+        let partial = StatusCode::PARTIAL_CONTENT;
+        assert_eq!(fault(partial, "bytes 10-19/30", "10"), None);
+        assert_eq!(fault(partial, "nonsense", "10"), None);
+        assert_eq!(fault(partial, "bytes 0-9/30", "10"), Some(RangeFault::Elsewhere));
+        assert_eq!(fault(partial, "bytes 10-14/15", "5"), Some(RangeFault::Length(10, 5)));
+        assert_eq!(
+            fault(StatusCode::OK, "", "30"),
+            Some(RangeFault::Elsewhere),
+            "the whole object in place of a range"
+        );
+        assert_eq!(range_fault((0, 9), StatusCode::OK, &HeaderMap::new()), None);
+        assert_eq!(parse_range("bytes=5-"), None);
+    }
+}

@@ -37,7 +37,9 @@ fn a_new_directory_is_private_and_survives_reopening() {
     let dir = parent.path().join("a/b");
     let engine = open(&dir).expect("open");
     assert_eq!(fs::metadata(&dir).expect("stat").mode() & 0o777, 0o700);
-    assert_eq!(fs::metadata(dir.join("data.mdb")).expect("stat").mode() & 0o077, 0);
+    for file in ["data.mdb", "lock.mdb"] {
+        assert_eq!(fs::metadata(dir.join(file)).expect("stat").mode() & 0o077, 0, "{file}");
+    }
     assert!(engine.exclusive());
     put(&engine, b"k", b"v").expect("put");
     drop(engine);

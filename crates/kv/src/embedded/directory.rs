@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
@@ -96,6 +96,7 @@ impl Directory {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                .mode(0o600)
                 .open(self.path.join(LOCK_FILE))?;
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}

@@ -47,7 +47,10 @@ fn fsx(seed: u64, backing: Backing, format: &[&str]) {
 
     let before = std::fs::read(&file).unwrap();
     let mounted = mounted.remount();
-    assert!(std::fs::read(mounted.join("file")).unwrap() == before, "content changed by a remount (seed {seed})");
+    assert!(
+        std::fs::read(mounted.join("file")).unwrap() == before,
+        "content changed by a remount (seed {seed})"
+    );
     mounted.unmount();
     volume.assert_clean();
 }

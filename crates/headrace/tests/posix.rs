@@ -70,11 +70,16 @@ fn run(backing: Backing) {
         .env("NO_COLOR", "1")
         .env("PATH", path)
         .finish();
-    let summary = finished.stdout.lines().rev().find(|line| line.starts_with("Summary")).unwrap_or("no summary");
+    let summary =
+        finished.stdout.lines().rev().find(|line| line.starts_with("Summary")).unwrap_or("no summary");
     println!("pjdfstest on {backing:?}: {summary}");
     let count = |what: &str| -> u32 {
         let before = summary.split(what).next().unwrap_or_default().trim_end();
-        before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no count of {what}: {finished}"))
+        before
+            .rsplit(' ')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_else(|| panic!("no count of {what}: {finished}"))
     };
 
     assert!(finished.status.success(), "{}", failures(&finished.stdout));
@@ -101,7 +106,11 @@ fn excluded() -> BTreeMap<String, String> {
     for (name, reason) in &excluded {
         println!("excluded: {name}: {reason}");
     }
-    assert!(excluded.len() * 100 < CASES as usize, "{} of {CASES} cases excluded: not under 1%", excluded.len());
+    assert!(
+        excluded.len() * 100 < CASES as usize,
+        "{} of {CASES} cases excluded: not under 1%",
+        excluded.len()
+    );
     excluded
 }
 

@@ -27,7 +27,14 @@ pub enum Lock {
 /// # Errors
 /// `EAGAIN` or `EACCES` when another owner holds it and `wait` is not set; others as `fcntl` answers.
 #[allow(unsafe_code)]
-pub fn set(file: impl AsFd, owner: Owner, lock: Lock, start: i64, len: i64, wait: bool) -> std::io::Result<()> {
+pub fn set(
+    file: impl AsFd,
+    owner: Owner,
+    lock: Lock,
+    start: i64,
+    len: i64,
+    wait: bool,
+) -> std::io::Result<()> {
     // SAFETY: `flock` is plain integers, for which zero is a valid value.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_type = match lock {

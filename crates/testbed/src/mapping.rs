@@ -38,9 +38,14 @@ impl SharedMapping {
     /// Stores `bytes` at `offset`. The file must still reach that far (a page past its end is a SIGBUS).
     #[allow(unsafe_code)]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len), "write outside of the mapping");
+        assert!(
+            offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len),
+            "write outside of the mapping"
+        );
         // SAFETY: the range was checked to be inside the mapping; `bytes` is ours and cannot overlap it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.cast::<u8>().add(offset), bytes.len()) }
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.cast::<u8>().add(offset), bytes.len())
+        }
     }
 
     /// Copies `len` bytes at `offset` out. The file must still reach that far.
@@ -49,7 +54,9 @@ impl SharedMapping {
         assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "read outside of the mapping");
         let mut bytes = vec![0; len];
         // SAFETY: the range was checked to be inside the mapping; `bytes` is ours and cannot overlap it.
-        unsafe { std::ptr::copy_nonoverlapping(self.address.cast::<u8>().add(offset), bytes.as_mut_ptr(), len) }
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.address.cast::<u8>().add(offset), bytes.as_mut_ptr(), len)
+        }
         bytes
     }
 

@@ -58,7 +58,10 @@ impl<'v> Mounted<'v> {
             let finished = mounted.try_mount();
             mounted.live = true;
             assert!(finished.status.success(), "{finished}\n--- log\n{}", volume.log());
-            assert!(mount_table_has(&volume.mount_point()), "mount returned before the mount was there: {finished}");
+            assert!(
+                mount_table_has(&volume.mount_point()),
+                "mount returned before the mount was there: {finished}"
+            );
         }
         mounted
     }
@@ -125,7 +128,11 @@ impl<'v> Mounted<'v> {
     pub fn signal_and_wait(&self, signal: Signal) {
         let daemon = self.daemon();
         rustix::process::kill_process(daemon, signal).expect("signalling the daemon");
-        assert!(wait_for_exit(daemon, UNMOUNT_LIMIT), "the daemon did not end after {signal:?}\n{}", self.volume.log());
+        assert!(
+            wait_for_exit(daemon, UNMOUNT_LIMIT),
+            "the daemon did not end after {signal:?}\n{}",
+            self.volume.log()
+        );
     }
 
     /// `kill -9`: the mount point stays behind, dead. Drop or the next mount deals with it.

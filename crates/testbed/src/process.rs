@@ -182,6 +182,8 @@ pub fn kill_group(child: &mut Child) {
 
 fn contents(file: &mut std::fs::File) -> String {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("reading captured output");
+    file.seek(SeekFrom::Start(0))
+        .and_then(|_| file.read_to_end(&mut bytes))
+        .expect("reading captured output");
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -32,7 +32,9 @@ impl TreeDigest {
         for (path, mine) in &self.entries {
             match other.entries.get(path) {
                 None => lines.push(format!("{path:?} is missing; it was {mine}")),
-                Some(theirs) if theirs != mine => lines.push(format!("{path:?}\n  was {mine}\n  is  {theirs}")),
+                Some(theirs) if theirs != mine => {
+                    lines.push(format!("{path:?}\n  was {mine}\n  is  {theirs}"))
+                }
                 Some(_) => {}
             }
         }
@@ -68,8 +70,9 @@ fn visit(root: &Path, relative: &Path, linked: &mut BTreeMap<u64, PathBuf>, dige
     digest.entries.insert(relative.to_path_buf(), line);
     if is_dir {
         let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("listing {path:?}: {error}"));
-        let mut names: Vec<_> =
-            entries.map(|e| e.unwrap_or_else(|error| panic!("listing {path:?}: {error}")).file_name()).collect();
+        let mut names: Vec<_> = entries
+            .map(|e| e.unwrap_or_else(|error| panic!("listing {path:?}: {error}")).file_name())
+            .collect();
         names.sort();
         for name in names {
             visit(root, &relative.join(name), linked, digest);
@@ -120,7 +123,9 @@ pub fn xattrs(path: &Path) -> BTreeMap<String, Vec<u8>> {
         .map(|name| {
             let mut value = vec![0; 64 << 10];
             let got = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut value[..]);
-            value.truncate(got.unwrap_or_else(|error| panic!("extended attribute {name:?} of {path:?}: {error}")));
+            value.truncate(
+                got.unwrap_or_else(|error| panic!("extended attribute {name:?} of {path:?}: {error}")),
+            );
             (String::from_utf8_lossy(name).into_owned(), value)
         })
         .collect()

@@ -21,7 +21,9 @@ impl Backing {
     pub fn from_env(self) -> Backing {
         match std::env::var("HEADRACE_TEST_TARGET").as_deref() {
             Ok("native") => Backing::Native,
-            Ok(other) if !other.is_empty() => panic!("HEADRACE_TEST_TARGET={other:?}: only `native` is known"),
+            Ok(other) if !other.is_empty() => {
+                panic!("HEADRACE_TEST_TARGET={other:?}: only `native` is known")
+            }
             _ => self,
         }
     }
@@ -76,7 +78,8 @@ impl TestVolume {
         }
         // Tests with other users pass through here.
         for path in [dir.path().to_path_buf(), dir.path().join("mnt")] {
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+                .expect("chmod");
         }
         let server = (backing == Backing::S3).then(S3Server::start);
         TestVolume { backing, server, dir, extra_env: Vec::new() }
@@ -120,7 +123,9 @@ impl TestVolume {
 
     /// The daemon's log so far.
     pub fn log(&self) -> String {
-        std::fs::read(self.log_file()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        std::fs::read(self.log_file())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// The S3 server behind the volume, if there is one.
@@ -172,7 +177,10 @@ impl TestVolume {
 
     /// The segment objects only.
     pub fn segment_files(&self) -> Vec<PathBuf> {
-        self.object_files().into_iter().filter(|path| path.components().any(|c| c.as_os_str() == "segments")).collect()
+        self.object_files()
+            .into_iter()
+            .filter(|path| path.components().any(|c| c.as_os_str() == "segments"))
+            .collect()
     }
 }
 

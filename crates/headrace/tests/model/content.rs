@@ -64,7 +64,8 @@ impl Content {
     /// Makes a range read as zeros; the size stays.
     pub fn zero(&mut self, offset: u64, len: u64) {
         let end = offset + len;
-        let touched: Vec<u64> = self.pages.range(offset / PAGE..end.div_ceil(PAGE)).map(|(page, _)| *page).collect();
+        let touched: Vec<u64> =
+            self.pages.range(offset / PAGE..end.div_ceil(PAGE)).map(|(page, _)| *page).collect();
         for page in touched {
             let start = page * PAGE;
             let (from, to) = (start.max(offset), (start + PAGE).min(end));
@@ -80,7 +81,9 @@ impl Content {
     pub fn collapse(&mut self, offset: u64, len: u64) {
         let (first, count) = (offset / PAGE, len / PAGE);
         let moved = self.pages.split_off(&first);
-        self.pages.extend(moved.into_iter().filter(|(page, _)| *page >= first + count).map(|(p, b)| (p - count, b)));
+        self.pages.extend(
+            moved.into_iter().filter(|(page, _)| *page >= first + count).map(|(p, b)| (p - count, b)),
+        );
         self.size -= len;
     }
 

@@ -46,7 +46,9 @@ fn run(backing: Backing, format: &[&str], default_cases: u64) {
     let cases = env_number("HEADRACE_MODEL_CASES", default_cases);
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("clock after 1970");
     let seed = env_number("HEADRACE_MODEL_SEED", clock.as_micros() as u64);
-    println!("model on {backing:?} {format:?}: {cases} cases of {THREADS} x {OPERATIONS} operations; HEADRACE_MODEL_SEED={seed}");
+    println!(
+        "model on {backing:?} {format:?}: {cases} cases of {THREADS} x {OPERATIONS} operations; HEADRACE_MODEL_SEED={seed}"
+    );
 
     let config = ProptestConfig {
         cases: cases as u32,
@@ -82,7 +84,12 @@ fn run(backing: Backing, format: &[&str], default_cases: u64) {
             let listing: Vec<_> = operations
                 .iter()
                 .enumerate()
-                .map(|(thread, ops)| format!("thread {thread}:\n  {}", ops.iter().map(|op| format!("{op:?}")).collect::<Vec<_>>().join("\n  ")))
+                .map(|(thread, ops)| {
+                    format!(
+                        "thread {thread}:\n  {}",
+                        ops.iter().map(|op| format!("{op:?}")).collect::<Vec<_>>().join("\n  ")
+                    )
+                })
                 .collect();
             panic!("HEADRACE_MODEL_SEED={seed}: {why}\nsmallest case found:\n{}", listing.join("\n"));
         }
@@ -96,7 +103,12 @@ fn run(backing: Backing, format: &[&str], default_cases: u64) {
 
 /// `look`: compare everything before the remount too. Every other case is looked at only after it, when nothing has read,
 /// and so perhaps flushed, the data before.
-fn case<'v>(mount: Mounted<'v>, number: u64, threads: &[Vec<Op>], look: bool) -> (Mounted<'v>, Result<(), String>) {
+fn case<'v>(
+    mount: Mounted<'v>,
+    number: u64,
+    threads: &[Vec<Op>],
+    look: bool,
+) -> (Mounted<'v>, Result<(), String>) {
     let root = mount.join(format!("case-{number}"));
     let (mut models, result) = exercise(&root, threads, look);
     if result.is_err() {
@@ -162,7 +174,8 @@ fn one_thread(mut real: Real, ops: &[Op], look: bool) -> (Reference, Result<(), 
 
 fn verify_all(models: &mut [Reference], root: &Path) -> Result<(), String> {
     for (thread, model) in models.iter_mut().enumerate() {
-        verify::whole_tree(model, &root.join(format!("t{thread}"))).map_err(|why| format!("thread {thread}: {why}"))?;
+        verify::whole_tree(model, &root.join(format!("t{thread}")))
+            .map_err(|why| format!("thread {thread}: {why}"))?;
     }
     verify::shared_tree(models, &root.join("shared"))
 }

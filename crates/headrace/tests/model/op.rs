@@ -7,7 +7,22 @@ use crate::content::PAGE;
 /// Names that operations act on: few, so that they collide; every one may be a file at one time and a directory at
 /// another. Some are hostile.
 pub const PATHS: [&str; 16] = [
-    "a", "b", "c", "d", "d/a", "d/b", "d/e", "d/e/a", "d/e/b", "d/e/f", "e", "e/a", "e/b", "e/new\nline", "ü-☃", "b/x",
+    "a",
+    "b",
+    "c",
+    "d",
+    "d/a",
+    "d/b",
+    "d/e",
+    "d/e/a",
+    "d/e/b",
+    "d/e/f",
+    "e",
+    "e/a",
+    "e/b",
+    "e/new\nline",
+    "ü-☃",
+    "b/x",
 ];
 
 /// Open files per thread.
@@ -115,7 +130,15 @@ fn time() -> impl Strategy<Value = (i64, u32)> {
 
 fn falloc() -> impl Strategy<Value = Falloc> {
     use Falloc::*;
-    prop_oneof![Just(Allocate), Just(KeepSize), Just(Punch), Just(Zero), Just(ZeroKeepSize), Just(Collapse), Just(Insert)]
+    prop_oneof![
+        Just(Allocate),
+        Just(KeepSize),
+        Just(Punch),
+        Just(Zero),
+        Just(ZeroKeepSize),
+        Just(Collapse),
+        Just(Insert)
+    ]
 }
 
 fn data_op() -> impl Strategy<Value = Op> {
@@ -164,7 +187,7 @@ fn name_op() -> impl Strategy<Value = Op> {
         3 => path().prop_map(|path| Op::Unlink { path }),
         6 => (path(), path(), rename).prop_map(|(from, to, mode)| Op::Rename { from, to, mode }),
         3 => (path(), path()).prop_map(|(from, to)| Op::Link { from, to }),
-        1 => (path(), any::<u8>()).prop_map(|(path, target)| Op::Symlink { path, target }),
+        1 => (path(), 0..200u8).prop_map(|(path, target)| Op::Symlink { path, target }),
         1 => path().prop_map(|path| Op::Readlink { path }),
         1 => (path(), mode()).prop_map(|(path, mode)| Op::Fifo { path, mode }),
         4 => path().prop_map(|path| Op::Stat { path }),

@@ -131,7 +131,8 @@ impl Real {
         match op {
             Op::SharedAppend => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
-                let log = rustix::fs::openat(CWD, self.shared.join("log"), flags, Mode::from_raw_mode(0o644))?;
+                let log =
+                    rustix::fs::openat(CWD, self.shared.join("log"), flags, Mode::from_raw_mode(0o644))?;
                 let line = format!("{:08} {:08}\n", self.thread, self.counter);
                 let written = rustix::io::write(&log, line.as_bytes())?;
                 assert_eq!(written, line.len(), "short append");
@@ -225,7 +226,9 @@ impl Real {
     fn name_op(&self, op: &Op) -> Option<Answer> {
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
         Some(match *op {
-            Op::Mkdir { path, mode } => done(rustix::fs::mkdirat(CWD, self.path(path), Mode::from_raw_mode(mode))),
+            Op::Mkdir { path, mode } => {
+                done(rustix::fs::mkdirat(CWD, self.path(path), Mode::from_raw_mode(mode)))
+            }
             Op::Rmdir { path } => done(rustix::fs::unlinkat(CWD, self.path(path), AtFlags::REMOVEDIR)),
             Op::Unlink { path } => done(rustix::fs::unlinkat(CWD, self.path(path), AtFlags::empty())),
             Op::Rename { from, to, mode } => {
@@ -239,7 +242,9 @@ impl Real {
             Op::Link { from, to } => {
                 done(rustix::fs::linkat(CWD, self.path(from), CWD, self.path(to), AtFlags::empty()))
             }
-            Op::Symlink { path, target } => done(rustix::fs::symlinkat(target_name(target), CWD, self.path(path))),
+            Op::Symlink { path, target } => {
+                done(rustix::fs::symlinkat(target_name(target), CWD, self.path(path)))
+            }
             Op::Readlink { path } => rustix::fs::readlinkat(CWD, self.path(path), Vec::new())
                 .map(|target| Outcome::Bytes(target.into_bytes())),
             Op::Fifo { path, mode } => {
@@ -255,8 +260,10 @@ impl Real {
                 done(rustix::fs::chownat(CWD, self.path(path), uid, gid, nofollow))
             }
             Op::Utimens { path, atime, mtime } => {
-                let spec = |(secs, nanos): (i64, u32)| rustix::fs::Timespec { tv_sec: secs, tv_nsec: nanos.into() };
-                let times = rustix::fs::Timestamps { last_access: spec(atime), last_modification: spec(mtime) };
+                let spec =
+                    |(secs, nanos): (i64, u32)| rustix::fs::Timespec { tv_sec: secs, tv_nsec: nanos.into() };
+                let times =
+                    rustix::fs::Timestamps { last_access: spec(atime), last_modification: spec(mtime) };
                 done(rustix::fs::utimensat(CWD, self.path(path), &times, nofollow))
             }
             Op::SetXattr { path, xattr, len, seed, mode } => {
@@ -279,7 +286,9 @@ impl Real {
                 let mut names = vec![0; 65_536];
                 rustix::fs::llistxattr(self.path(path), &mut names[..]).map(|len| {
                     let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-                    Outcome::Names(names.map(|name| (String::from_utf8_lossy(name).into_owned(), 'x')).collect())
+                    Outcome::Names(
+                        names.map(|name| (String::from_utf8_lossy(name).into_owned(), 'x')).collect(),
+                    )
                 })
             }
             _ => return None,

@@ -29,10 +29,13 @@ fn node(model: &mut Reference, id: Id, path: &Path, inodes: &mut BTreeMap<u64, I
         return fail(format!("shares inode {} with another file", meta.ino()));
     }
     if id != ROOT {
-        let real = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| format!("{path:?}: {e}"))?;
+        let real =
+            rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| format!("{path:?}: {e}"))?;
         let real = Outcome::Stat(real::stat(real));
         match model.stat(id, &real) {
-            Expect::Exactly(expected) if expected != real => return fail(format!("is {real:?}, not {expected:?}")),
+            Expect::Exactly(expected) if expected != real => {
+                return fail(format!("is {real:?}, not {expected:?}"));
+            }
             Expect::Wrong(why) => return fail(why),
             _ => {}
         }
@@ -47,10 +50,15 @@ fn node(model: &mut Reference, id: Id, path: &Path, inodes: &mut BTreeMap<u64, I
             let file = File::open(path).map_err(|error| format!("{path:?}: {error}"))?;
             let mut offset = 0;
             while offset < content.size() {
-                let real = real::read_at(&file, offset, STEP).map_err(|error| format!("{path:?} at {offset}: {error}"))?;
+                let real = real::read_at(&file, offset, STEP)
+                    .map_err(|error| format!("{path:?} at {offset}: {error}"))?;
                 let expected = content.read(offset, STEP);
                 if real != expected {
-                    let at = real.iter().zip(&expected).position(|(a, b)| a != b).unwrap_or(real.len().min(expected.len()));
+                    let at = real
+                        .iter()
+                        .zip(&expected)
+                        .position(|(a, b)| a != b)
+                        .unwrap_or(real.len().min(expected.len()));
                     return fail(format!(
                         "content differs at {} (read {} of {} bytes from {offset})",
                         offset + at as u64,
@@ -88,7 +96,8 @@ pub fn shared_tree(models: &[Reference], shared: &Path) -> Result<(), String> {
     let log = std::fs::read_to_string(shared.join("log")).map_err(|error| format!("log: {error}"))?;
     let mut seen = vec![Vec::new(); models.len()];
     for line in log.lines() {
-        let parsed = line.split_once(' ').and_then(|(t, n)| Some((t.parse::<usize>().ok()?, n.parse::<u64>().ok()?)));
+        let parsed =
+            line.split_once(' ').and_then(|(t, n)| Some((t.parse::<usize>().ok()?, n.parse::<u64>().ok()?)));
         let Some((thread, counter)) = parsed.filter(|(thread, _)| *thread < models.len()) else {
             return Err(format!("log: torn or lost append: {line:?}"));
         };
@@ -99,13 +108,18 @@ pub fn shared_tree(models: &[Reference], shared: &Path) -> Result<(), String> {
     for (thread, model) in models.iter().enumerate() {
         let [appends, creates, linked] = &model.shared;
         if seen[thread] != *appends {
-            return Err(format!("log: thread {thread} appended {appends:?}, the file has {:?}", seen[thread]));
+            return Err(format!(
+                "log: thread {thread} appended {appends:?}, the file has {:?}",
+                seen[thread]
+            ));
         }
         names.extend(creates.iter().chain(linked).map(|counter| format!("{thread}-{counter}")));
         links += linked.len() as u64;
     }
     names.sort();
-    let Ok(Outcome::Names(listed)) = real::list(shared) else { return Err("shared tree cannot be listed".into()) };
+    let Ok(Outcome::Names(listed)) = real::list(shared) else {
+        return Err("shared tree cannot be listed".into());
+    };
     let listed: Vec<_> = listed.into_iter().map(|(name, _)| name).collect();
     if listed != names {
         return Err(format!("shared tree lists {listed:?}, not {names:?}"));
@@ -116,4 +130,3 @@ pub fn shared_tree(models: &[Reference], shared: &Path) -> Result<(), String> {
     }
     Ok(())
 }
-

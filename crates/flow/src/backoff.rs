@@ -125,12 +125,14 @@ mod tests {
     use super::*;
 
     fn policies() -> impl Strategy<Value = Policy> {
-        (1u64..2_000, 1u64..5_000, 1u64..20_000, 0u64..120_000).prop_map(|(base, throttled, cap, deadline)| Policy {
-            base: Duration::from_millis(base),
-            throttled_base: Duration::from_millis(throttled),
-            cap: Duration::from_millis(cap),
-            deadline: Duration::from_millis(deadline),
-        })
+        (1u64..2_000, 1u64..5_000, 1u64..20_000, 0u64..120_000).prop_map(
+            |(base, throttled, cap, deadline)| Policy {
+                base: Duration::from_millis(base),
+                throttled_base: Duration::from_millis(throttled),
+                cap: Duration::from_millis(cap),
+                deadline: Duration::from_millis(deadline),
+            },
+        )
     }
 
     fn failures() -> impl Strategy<Value = (Failure, Option<Duration>, Duration)> {

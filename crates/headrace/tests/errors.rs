@@ -1,5 +1,6 @@
 //! What goes wrong in practice: every message names what failed and on what, nothing hangs, panics, or leaks a secret.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -164,23 +165,15 @@ fn hostile_names_are_names_like_any_other() {
     for name in names {
         let name = OsStr::from_bytes(name);
         std::fs::write(mounted.join(name), name.as_bytes()).unwrap();
-        std::fs::create_dir(
-            mounted
-                .join("dir")
-                .with_file_name([b"d-", &name.as_bytes()[..name.len().min(250)]].concat().as_os()),
-        )
-        .unwrap();
+        let dir = [b"d-", &name.as_bytes()[..name.len().min(250)]].concat();
+        std::fs::create_dir(mounted.join(OsStr::from_bytes(&dir))).unwrap();
     }
     let too_long = std::fs::write(mounted.join("n".repeat(256)), b"").unwrap_err();
     assert_eq!(too_long.raw_os_error(), Some(rustix::io::Errno::NAMETOOLONG.raw_os_error()));
     let mounted = mounted.remount();
-    let mut listed: Vec<_> =
+    let listed: HashSet<_> =
         std::fs::read_dir(mounted.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    listed.retain(|name| !name.as_bytes().starts_with(b"d-"));
-    listed.sort();
-    let mut expected: Vec<_> = names.iter().map(|name| OsStr::from_bytes(name).to_os_string()).collect();
-    expected.sort();
-    assert_eq!(listed.iter().filter(|name| expected.contains(name)).count(), expected.len(), "{listed:?}");
+    assert!(names.iter().all(|name| listed.contains(OsStr::from_bytes(name))), "{listed:?}");
     for name in names {
         assert_eq!(std::fs::read(mounted.join(OsStr::from_bytes(name))).unwrap(), name);
         if !native_only() {
@@ -190,16 +183,6 @@ fn hostile_names_are_names_like_any_other() {
     }
     mounted.unmount();
     volume.assert_clean();
-}
-
-trait AsOs {
-    fn as_os(&self) -> &OsStr;
-}
-
-impl AsOs for Vec<u8> {
-    fn as_os(&self) -> &OsStr {
-        OsStr::from_bytes(self)
-    }
 }
 
 #[test]

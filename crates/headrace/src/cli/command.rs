@@ -1,0 +1,317 @@
+//! The commands and their own flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::settings::{FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings};
+use super::values::Span;
+
+/// A POSIX file system for Linux whose data lives in object storage
+///
+/// A volume lives at a URL: a local directory (/srv/vol) or a prefix in an object store (s3://bucket/prefix). Create one
+/// with "headrace format", mount it with "headrace mount"; then it is a directory like any other.
+#[derive(Parser, Debug)]
+#[command(name = "headrace", version, max_term_width = 100, after_long_help = AFTER_HELP)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+pub struct Cli {
+    /// Configuration file to use instead of ~/.config/headrace/config.toml and /etc/headrace/config.toml
+    #[arg(long, global = true, value_name = "FILE", help_heading = "General options")]
+    pub config: Option<PathBuf>,
+
+    /// The process itself.
+    #[command(flatten)]
+    pub process: ProcessSettings,
+
+    /// Set by the program itself for the process it leaves in the background.
+    #[arg(long = BACKGROUND_CHILD, global = true, hide = true)]
+    pub background_child: bool,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The flag of the process in the background.
+pub const BACKGROUND_CHILD: &str = "background-child";
+
+const AFTER_HELP: &str = "\
+First steps:
+  headrace mount --create /srv/vol /mnt/vol   create a volume in a directory, mount it
+  headrace status                             what is mounted, and how it is doing
+  headrace umount /mnt/vol                    write everything out and unmount
+
+Settings:
+  Flags under headings other than \"Options\" are settings: each is also a key of the
+  configuration file, an environment variable (--read-only is HEADRACE_READ_ONLY)
+  and a mount option (-o read-only). A flag counts before the environment, that
+  before the file's [volume.\"URL\"] section, that before its [defaults] section.
+
+Exit status:
+  0  done
+  1  failed
+  2  the command line, the environment or the configuration file is wrong
+  3  fsck found problems
+  4  the volume or the mount point is in use
+  5  there is no such volume, mount or file
+  6  the store, the key or the operating system refused
+  As a helper of mount(8): 0 done, 1 wrong usage, 32 mount failed.";
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Create a volume
+    ///
+    /// Checks first what the store can do, and refuses one that would lose data. Refuses a place that is not empty.
+    Format(FormatCommand),
+    /// Mount a volume on a directory
+    ///
+    /// Returns when the file system is there; a process in the background serves it from then on. End it with "headrace
+    /// umount" (or umount(8)). A dead mount left behind by a crash on the same directory is cleaned up first.
+    Mount(Box<MountCommand>),
+    /// Write everything out, unmount, and wait until that is done
+    #[command(visible_alias = "unmount")]
+    Umount(UmountCommand),
+    /// Show mounted volumes and how they are doing
+    Status(StatusCommand),
+    /// Show where a file's data is: its inode, extents and segments
+    Info(InfoCommand),
+    /// Show the totals of directories, from the metadata alone: fast, however large they are
+    Du(DuCommand),
+    /// Write out everything that waits in a mount, and wait until it is durable
+    Flush(FlushCommand),
+    /// Check a volume: its metadata, and that the data it names is there
+    ///
+    /// The volume must not be mounted. Changes nothing. Exits with 3 when problems are found.
+    Fsck(FsckCommand),
+    /// Delete data in the store that no file uses any more
+    ///
+    /// A mounted volume collects its garbage by itself; this does it now.
+    Gc(GcCommand),
+    /// Delete a volume with all its data
+    ///
+    /// Says what goes and asks. The volume must not be mounted.
+    Destroy(DestroyCommand),
+    /// Show the version of this program and of the volume format
+    Version(VersionCommand),
+    /// Print a completion script for a shell
+    ///
+    /// For bash: headrace completions bash > /usr/share/bash-completion/completions/headrace
+    Completions(CompletionsCommand),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManCommand),
+}
+
+impl Command {
+    /// The names of all commands, aliases too.
+    pub fn names() -> Vec<String> {
+        let command = <Cli as clap::CommandFactory>::command();
+        command
+            .get_subcommands()
+            .flat_map(|c| c.get_all_aliases().chain([c.get_name()]).map(str::to_owned).collect::<Vec<_>>())
+            .chain(["help".to_owned()])
+            .collect()
+    }
+}
+
+/// The volume a command is about.
+#[derive(Args, Debug)]
+pub struct VolumeUrl {
+    /// Where the volume is: a directory (/srv/vol) or an object store (s3://bucket/prefix)
+    #[arg(value_name = "URL")]
+    pub url: String,
+}
+
+/// `headrace format`
+#[derive(Args, Debug)]
+pub struct FormatCommand {
+    #[command(flatten)]
+    pub volume: VolumeUrl,
+    #[command(flatten)]
+    pub format: FormatSettings,
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+    /// Print what was created as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace mount`
+#[derive(Args, Debug)]
+pub struct MountCommand {
+    #[command(flatten)]
+    pub volume: VolumeUrl,
+
+    /// The directory on which the volume appears
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mountpoint: PathBuf,
+
+    /// Create the volume if there is none at URL, and the mount point if it does not exist
+    #[arg(long)]
+    pub create: bool,
+
+    /// Stay in the foreground and log to standard error
+    #[arg(short = 'f', long)]
+    pub foreground: bool,
+
+    #[command(flatten)]
+    pub mount: MountSettings,
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+    #[command(flatten)]
+    pub format: FormatSettings,
+}
+
+/// `headrace umount`
+#[derive(Args, Debug)]
+pub struct UmountCommand {
+    /// The directory the volume is mounted on
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mountpoint: PathBuf,
+
+    /// Detach at once even where files are still open; waits until what was written so far is in the store
+    #[arg(short = 'l', long)]
+    pub lazy: bool,
+}
+
+/// `headrace status`
+#[derive(Args, Debug)]
+pub struct StatusCommand {
+    /// A mount point or the URL of a mounted volume [default: everything that is mounted]
+    #[arg(value_name = "MOUNTPOINT|URL")]
+    pub target: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace info`
+#[derive(Args, Debug)]
+pub struct InfoCommand {
+    /// Files or directories on a mounted volume
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Print JSON: an array with one object a path
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace du`
+#[derive(Args, Debug)]
+pub struct DuCommand {
+    /// Files or directories on a mounted volume
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+
+    /// Print exact bytes rather than rounded units
+    #[arg(short = 'b', long)]
+    pub bytes: bool,
+
+    /// Print JSON: an array with one object a path
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace flush`
+#[derive(Args, Debug)]
+pub struct FlushCommand {
+    /// The directory the volume is mounted on
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mountpoint: PathBuf,
+}
+
+/// `headrace fsck`
+#[derive(Args, Debug)]
+pub struct FsckCommand {
+    #[command(flatten)]
+    pub volume: VolumeUrl,
+
+    /// Read all file data as well and check it against its checksums
+    #[arg(long)]
+    pub data: bool,
+
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace gc`
+#[derive(Args, Debug)]
+pub struct GcCommand {
+    /// The URL of a volume, or the directory it is mounted on
+    #[arg(value_name = "URL|MOUNTPOINT")]
+    pub target: String,
+
+    /// Only say what would be deleted
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+
+    /// Leave alone what became garbage more recently than this
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub grace: Span,
+
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace destroy`
+#[derive(Args, Debug)]
+pub struct DestroyCommand {
+    #[command(flatten)]
+    pub volume: VolumeUrl,
+
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+
+    /// Print what was deleted as JSON; needs --yes
+    #[arg(long, requires = "yes")]
+    pub json: bool,
+}
+
+/// `headrace version`
+#[derive(Args, Debug)]
+pub struct VersionCommand {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace completions`
+#[derive(Args, Debug)]
+pub struct CompletionsCommand {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// `headrace man`
+#[derive(Args, Debug)]
+pub struct ManCommand {
+    /// Write headrace.1 and a page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}

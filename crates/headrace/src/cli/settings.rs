@@ -1,0 +1,213 @@
+//! Every setting of the program, once: each field is a flag, a key of the configuration file, an environment variable
+//! and an `-o` option, all of one name (see [`crate::config`]).
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{ByteSize, Compression, LogFormat, Span, StoreOption, Switch, Threads};
+use crate::config::section;
+
+/// The process itself.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "General options")]
+pub struct ProcessSettings {
+    /// What to log: error, warn, info, debug, trace, or a filter such as "warn,headrace_store=debug"
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log: Option<String>,
+
+    /// How log lines are written
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// Where mounts are registered and controlled [default: /run/headrace for root, else $XDG_RUNTIME_DIR/headrace]
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub runtime_dir: Option<PathBuf>,
+}
+section!(ProcessSettings { log, log_format, runtime_dir });
+
+/// How the object store is reached.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Object store options")]
+pub struct StoreSettings {
+    /// Address of an S3-compatible server, e.g. http://127.0.0.1:9000 [default: the provider's own]
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+
+    /// Region of the bucket, e.g. eu-central-1 [default: from AWS_REGION or the profile]
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+
+    /// Put the bucket's name into the host name (bucket.host) rather than the path (host/bucket)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub virtual_host: Option<Switch>,
+
+    /// Profile to take from ~/.aws/credentials and ~/.aws/config
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+
+    /// Access key id; its secret comes from --secret-access-key-file
+    ///
+    /// Without this flag, credentials come from where the provider's own tools look: AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY, the profile files, the machine's role.
+    #[arg(long, value_name = "ID")]
+    pub access_key_id: Option<String>,
+
+    /// File that holds the secret access key and nothing else
+    ///
+    /// There is no flag for the secret itself: every user of the machine can read the command line of every process.
+    #[arg(long, value_name = "FILE")]
+    pub secret_access_key_file: Option<PathBuf>,
+
+    /// File that holds the session token of temporary credentials and nothing else
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub session_token_file: Option<PathBuf>,
+
+    /// Send no credentials: for public buckets
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub anonymous: Option<Switch>,
+
+    /// Any other option of the object store's library; may be given more than once
+    ///
+    /// Do not put secrets here: every user of the machine can read the command line of every process. Use the
+    /// configuration file, readable by you alone.
+    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
+    pub store_option: Vec<StoreOption>,
+
+    /// Give up connecting after this long and try again [default: 5s]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    pub connect_timeout: Option<Span>,
+
+    /// Give up one attempt of a request when it makes no progress for this long, and try again [default: 20s]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    pub request_timeout: Option<Span>,
+
+    /// Report an error when a request has not succeeded after this long, all attempts together [default: 60s]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    pub deadline: Option<Span>,
+}
+section!(StoreSettings {
+    endpoint,
+    region,
+    virtual_host,
+    profile,
+    access_key_id,
+    secret_access_key_file,
+    session_token_file,
+    anonymous,
+    connect_timeout,
+    request_timeout,
+    deadline,
+} lists { store_option });
+
+/// How a volume is opened.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Volume options")]
+pub struct VolumeSettings {
+    /// File that holds the key of an encrypted volume: 32 bytes, raw, as 64 hexadecimal digits or as base64
+    ///
+    /// The key itself can be given in the environment variable HEADRACE_KEY instead. Make one with
+    /// "head -c 32 /dev/urandom | base64". Whoever loses it loses the volume.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
+    /// Where the metadata of volumes in remote stores is kept [default: /var/lib/headrace for root, else
+    /// $XDG_STATE_HOME/headrace]
+    ///
+    /// A volume in a local directory keeps its metadata inside that directory.
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+section!(VolumeSettings { key_file, state_dir });
+
+/// What is fixed when a volume is created.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Options for a new volume (they cannot be changed later)")]
+pub struct FormatSettings {
+    /// Name of the volume, for messages [default: the last part of the URL]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Compression of file data: none, lz4, zstd or zstd:LEVEL [default: none]
+    #[arg(long, value_name = "METHOD")]
+    pub compression: Option<Compression>,
+
+    /// Encrypt file data with AES-256-GCM; needs --key-file or HEADRACE_KEY
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub encrypt: Option<Switch>,
+
+    /// Smallest piece that is checked, compressed and encrypted on its own: 4K to 1M, a power of two [default: 32K]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub frame_size: Option<ByteSize>,
+
+    /// Size at which an object in the store is complete: 1M to 256M [default: 16M]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub segment_size: Option<ByteSize>,
+
+    /// Data up to this size is first kept in the metadata, then packed: 0 to 64K [default: 64K]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub inline_max: Option<ByteSize>,
+}
+section!(FormatSettings { name, compression, encrypt, frame_size, segment_size, inline_max });
+
+/// How a volume is mounted.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Mount options")]
+pub struct MountSettings {
+    /// Mount options as mount(8) takes them, separated by commas; may be given more than once
+    ///
+    /// Understood are ro, rw, noatime, relatime, strictatime, nodiratime, nosuid, nodev, noexec and their opposites, sync,
+    /// dirsync, allow_other, fsname=NAME, subtype=NAME, and every setting of this program as KEY=VALUE (e.g.
+    /// "memory=2G,endpoint=http://127.0.0.1:9000"). Unix permissions are always checked.
+    #[arg(short = 'o', long, value_name = "OPTIONS")]
+    pub options: Vec<String>,
+
+    /// Mount read-only
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub read_only: Option<Switch>,
+
+    /// Let other users in; the kernel checks permissions as on any file system
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub allow_other: Option<Switch>,
+
+    /// Memory for data that is read ahead or waits to be written [default: a share of the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+
+    /// Threads that serve the kernel, 1 to 256 [default: from the number of cores]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub threads: Option<Threads>,
+
+    /// Where to log when in the background [default: /var/log/headrace/NAME.log for root, else
+    /// $XDG_STATE_HOME/headrace/log/NAME.log]
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+}
+section!(MountSettings { read_only, allow_other, memory, threads, log_file } lists { options });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::section::Section;
+
+    fn flags<A: Args>() -> Vec<String> {
+        let command = A::augment_args(clap::Command::new("x"));
+        command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    }
+
+    fn assert_same_names<A: Args + Section>() {
+        let (mut flags, mut keys) = (flags::<A>(), A::keys());
+        flags.sort();
+        keys.sort();
+        assert_eq!(flags, keys);
+    }
+
+    #[test]
+    fn every_flag_is_a_key_and_every_key_a_flag() {
+        assert_same_names::<ProcessSettings>();
+        assert_same_names::<StoreSettings>();
+        assert_same_names::<VolumeSettings>();
+        assert_same_names::<FormatSettings>();
+        assert_same_names::<MountSettings>();
+    }
+}

@@ -1,0 +1,234 @@
+//! Values that flags, environment variables, configuration files and mount options share.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// A number of bytes: `65536`, `64K`, `64KiB`, `1.5G`; `KB`, `MB`, ... are powers of 1000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// A value that does not read as what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadValue(pub String);
+
+impl FromStr for ByteSize {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = || BadValue(format!("\"{text}\" is not a size; write it like 65536, 64K, 16MiB or 1.5G"));
+        let text_trimmed = text.trim();
+        let split =
+            text_trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text_trimmed.len());
+        let (number, unit) = text_trimmed.split_at(split);
+        let unit = unit.trim().to_ascii_lowercase();
+        let (letter, base) = match unit.as_str() {
+            "" | "b" => ("", 1024u64),
+            u if u.len() == 1 => (u, 1024),
+            u if u.ends_with("ib") && u.len() == 3 => (&u[..1], 1024),
+            u if u.ends_with('b') && u.len() == 2 => (&u[..1], 1000),
+            _ => return Err(bad()),
+        };
+        let power = match letter {
+            "" => 0,
+            "k" => 1,
+            "m" => 2,
+            "g" => 3,
+            "t" => 4,
+            "p" => 5,
+            _ => return Err(bad()),
+        };
+        let unit = base.pow(power);
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(unit).map(ByteSize).ok_or_else(bad);
+        }
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let bytes = number * unit as f64;
+        // The comparison is also false for NaN.
+        if bytes >= 0.0 && bytes < u64::MAX as f64 { Ok(ByteSize(bytes as u64)) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::output::human::bytes(self.0))
+    }
+}
+
+/// A span of time: `500ms`, `30s`, `5m`, `1h30m`, `2days`; a plain number is seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        if let Ok(seconds) = text.trim().parse::<u64>() {
+            return Ok(Span(Duration::from_secs(seconds)));
+        }
+        humantime::parse_duration(text.trim()).map(Span).map_err(|_| {
+            BadValue(format!("\"{text}\" is not a duration; write it like 500ms, 30s, 5m or 1h30m"))
+        })
+    }
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl FromStr for Switch {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Switch(true)),
+            "false" | "no" | "off" | "0" => Ok(Switch(false)),
+            _ => Err(BadValue(format!("\"{text}\" is neither true nor false"))),
+        }
+    }
+}
+
+/// Whether an optional switch is set to yes.
+pub fn on(switch: Option<Switch>) -> bool {
+    switch.is_some_and(|s| s.0)
+}
+
+/// `KEY=VALUE`, handed to the object store's library as it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreOption {
+    /// The library's name for it.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+// Some of the library's options are credentials, so values are never shown.
+impl fmt::Debug for StoreOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.key)
+    }
+}
+
+impl FromStr for StoreOption {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => {
+                Ok(StoreOption { key: key.trim().to_owned(), value: value.to_owned() })
+            }
+            _ => Err(BadValue("a store option is written KEY=VALUE".to_owned())),
+        }
+    }
+}
+
+/// Threads that serve the kernel, 1 to 256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threads(pub usize);
+
+impl FromStr for Threads {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim().parse::<usize>() {
+            Ok(n) if (1..=256).contains(&n) => Ok(Threads(n)),
+            _ => Err(BadValue(format!("\"{text}\" is not a number of threads from 1 to 256"))),
+        }
+    }
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line, for machines.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        <LogFormat as ValueEnum>::from_str(text, true)
+            .map_err(|_| BadValue(format!("\"{text}\" is neither text nor json")))
+    }
+}
+
+/// How file data is compressed in new volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression(pub headrace_layout::superblock::Compression);
+
+impl FromStr for Compression {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        text.trim()
+            .parse()
+            .map(Compression)
+            .map_err(|_| BadValue(format!("\"{text}\" is none of: none, lz4, zstd, zstd:LEVEL")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("65536", 65536),
+            ("64K", 65536),
+            ("64k", 65536),
+            ("64KiB", 65536),
+            ("64 KiB", 65536),
+            ("64KB", 64000),
+            ("1.5G", 3 << 29),
+            ("16m", 16 << 20),
+            ("2T", 2 << 40),
+            ("7b", 7),
+        ] {
+            assert_eq!(text.parse::<ByteSize>(), Ok(ByteSize(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in
+            ["", "K", "1X", "-1", "1KKB", "99999999999999999999", "18446744073709551615K", "1..5M", "é", "1é"]
+        {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_number_is_seconds() {
+        assert_eq!("90".parse::<Span>(), Ok(Span(Duration::from_secs(90))));
+        assert_eq!("1h30m".parse::<Span>(), Ok(Span(Duration::from_secs(5400))));
+        assert!("soon".parse::<Span>().is_err());
+    }
+
+    #[test]
+    fn store_options_hide_their_value() {
+        let option: StoreOption = "secret_access_key=hunter2=x".parse().unwrap();
+        assert_eq!(option.value, "hunter2=x");
+        assert!(!format!("{option:?}").contains("hunter2"));
+        assert!("=x".parse::<StoreOption>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in "\\PC{0,24}") {
+            let _ = text.parse::<ByteSize>();
+            let _ = text.parse::<Span>();
+            let _ = text.parse::<Switch>();
+            let _ = text.parse::<StoreOption>();
+            let _ = text.parse::<Threads>();
+        }
+    }
+}

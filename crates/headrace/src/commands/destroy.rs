@@ -1,0 +1,91 @@
+//! `headrace destroy`
+
+use std::io::{self, BufRead, IsTerminal, Read};
+
+use headrace_volume::{DestroyOptions, DestroyPlan, DestroyReport, Doomed};
+
+use super::{Call, open, progress};
+use crate::failure::{Context, Failure};
+use crate::output::progress::Progress;
+use crate::output::{self, human};
+
+/// Runs the command.
+pub fn run(call: &Call, url: &str, yes: bool, json: bool) -> Result<(), Failure> {
+    let settings = call.begin(Some(url))?;
+    let location = open::location(url)?;
+    let options = DestroyOptions {
+        store: open::store_options(&settings)?,
+        state_dir: open::state_dir(&settings)?,
+        without_metadata: false,
+    };
+    if !yes && !io::stdin().is_terminal() {
+        return Err(Failure::usage("destroy asks before it deletes, and there is no terminal to ask on")
+            .advise("Add --yes to delete without being asked."));
+    }
+    let report = super::block_on(async {
+        let bar = Progress::new("looking at the volume");
+        let doomed = Doomed::survey(&location, &options, &progress::on_bar(&bar)).await?;
+        drop(bar);
+        if !yes {
+            output::say(&describe(doomed.plan()));
+            confirm(&doomed.plan().name)?;
+        }
+        let bar = Progress::new("deleting");
+        let report = doomed.destroy(&progress::on_bar(&bar)).await?;
+        Ok(report)
+    })?;
+    if json { output::print_json(&report) } else { output::print(&summary(&report, &location.to_string())) }
+}
+
+fn describe(plan: &DestroyPlan) -> String {
+    let mut text = format!(
+        "This deletes for good the volume \"{}\" ({}) in {}:\n  {} of data in {}\n",
+        plan.name,
+        plan.uuid,
+        plan.url,
+        human::bytes(plan.bytes),
+        human::plural(plan.segments, "segment", "segments"),
+    );
+    if let Some(dir) = &plan.state_dir {
+        text.push_str(&format!("  its metadata in {}\n", output::path(dir)));
+    }
+    if plan.foreign > 0 {
+        text.push_str(&format!(
+            "{} there that are not the volume's stay",
+            human::plural(plan.foreign, "object", "objects")
+        ));
+        if let Some(example) = plan.foreign_examples.first() {
+            text.push_str(&format!(" ({}, ...)", output::name(example.as_bytes())));
+        }
+        text.push_str(".\n");
+    }
+    text.push_str("Type the volume's name to go on:");
+    text
+}
+
+fn confirm(name: &str) -> Result<(), Failure> {
+    let mut answer = String::new();
+    io::stdin().lock().take(1024).read_line(&mut answer).context(|| "cannot read the answer".to_owned())?;
+    if answer.trim_end_matches(['\r', '\n']) == name {
+        return Ok(());
+    }
+    Err(Failure::new("that is not the volume's name: nothing was deleted"))
+}
+
+fn summary(report: &DestroyReport, url: &str) -> String {
+    let mut text = format!(
+        "Deleted the volume in {url}: {} of data in {}.\n",
+        human::bytes(report.bytes),
+        human::plural(report.segments, "segment", "segments")
+    );
+    if report.foreign > 0 {
+        text.push_str(&format!(
+            "{} that are not the volume's stay there.\n",
+            human::plural(report.foreign, "object", "objects")
+        ));
+    }
+    for path in &report.state_files_left {
+        text.push_str(&format!("{} is not the volume's and stays.\n", output::path(path)));
+    }
+    text
+}

@@ -1,0 +1,177 @@
+//! `headrace status`
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Call;
+use crate::cli::command::StatusCommand;
+use crate::daemon::control::client::Client;
+use crate::daemon::control::protocol::Request;
+use crate::daemon::find;
+use crate::failure::{Exit, Failure};
+use crate::output::table::Fields;
+use crate::output::{self, human};
+
+/// Runs the command.
+pub fn run(call: &Call, command: &StatusCommand) -> Result<(), Failure> {
+    let settings = call.begin(command.target.as_deref())?;
+    let runtime_dir = settings.process.runtime_dir.as_deref();
+    let records = match &command.target {
+        None => find::living(runtime_dir),
+        Some(target) => match find::by_target(target, runtime_dir)? {
+            Some(record) => vec![record],
+            None => {
+                let target = output::name(target.as_bytes());
+                return Err(Failure::new(format!("{target} is neither mounted nor a mount point"))
+                    .advise("\"headrace status\" without an argument lists what is mounted.")
+                    .exit(Exit::NotFound));
+            }
+        },
+    };
+    let mut all = Vec::new();
+    for record in &records {
+        match Client::connect(record).and_then(|c| c.call::<Value>(&Request::Status, &mut |_| {})) {
+            Ok(status) => all.push(status),
+            Err(failure) if command.target.is_some() => return Err(failure),
+            // It may have ended this moment, or belong to somebody else: say so, and go on with the others.
+            Err(failure) => output::say_failure(&failure),
+        }
+    }
+    if command.json {
+        return match (&command.target, all.as_slice()) {
+            (Some(_), [one]) => output::print_json(one),
+            _ => output::print_json(&all),
+        };
+    }
+    if all.is_empty() {
+        return output::print("No volume is mounted.\n");
+    }
+    output::print(&all.iter().map(render).collect::<Vec<_>>().join("\n"))
+}
+
+fn render(status: &Value) -> String {
+    let text = |name: &str| output::name(status.get(name).and_then(Value::as_str).unwrap_or("-").as_bytes());
+    let number = |name: &str| status.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let figures = &status["figures"];
+    let figure = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let store = |operation: &str, name: &str| {
+        status["store"][operation].get(name).and_then(Value::as_u64).unwrap_or(0)
+    };
+    let errors =
+        ["get", "put", "put_if_absent", "head", "delete", "list"].iter().map(|o| store(o, "errors")).sum();
+    let yes = |name: &str| status.get(name).and_then(Value::as_bool) == Some(true);
+
+    let mut fields = Fields::default();
+    fields
+        .add("volume", format!("{} ({})", text("name"), text("uuid")))
+        .add("at", text("url"))
+        .add("mode", if yes("read_only") { "read-only" } else { "read and write" })
+        .add(
+            "data",
+            format!(
+                "{} in {}{}{}",
+                human::bytes(figure("bytes")),
+                human::plural(figure("inodes"), "inode", "inodes"),
+                match text("compression").as_str() {
+                    "none" => String::new(),
+                    method => format!(", compressed with {method}"),
+                },
+                if yes("encrypted") { ", encrypted" } else { "" },
+            ),
+        )
+        .add("free", free(&status["space"]))
+        .add(
+            "served by",
+            format!(
+                "process {} (version {}) for {}",
+                number("pid"),
+                text("version"),
+                human::duration(Duration::from_secs(number("uptime_secs")))
+            ),
+        )
+        .add(
+            "memory",
+            format!(
+                "{} resident, {} for data",
+                human::bytes(number("memory_resident")),
+                human::bytes(number("memory_limit"))
+            ),
+        )
+        .add("open files", human::count(figure("open_files")))
+        .add(
+            "to be written",
+            format!(
+                "{} (limit {})",
+                human::bytes(figure("dirty_bytes")),
+                human::bytes(figure("dirty_limit"))
+            ),
+        )
+        .add("to be packed", human::bytes(figure("inline_bytes")))
+        .add(
+            "metadata",
+            format!(
+                "{} on disk, {}, {}",
+                human::bytes(figure("metadata_disk_bytes")),
+                human::plural(figure("metadata_transactions"), "transaction", "transactions"),
+                human::plural(figure("metadata_syncs"), "sync", "syncs"),
+            ),
+        )
+        .add(
+            "store",
+            format!(
+                "{} read in {}, {} written in {}, {}",
+                human::bytes(store("get", "bytes")),
+                human::plural(store("get", "requests"), "request", "requests"),
+                human::bytes(store("put", "bytes")),
+                human::plural(store("put", "requests"), "request", "requests"),
+                human::plural(errors, "error", "errors"),
+            ),
+        )
+        .add("log", text("log_file"));
+    if let Some(error) = status.get("last_error").and_then(Value::as_str) {
+        fields.add("last error", output::name(error.as_bytes()));
+    }
+    format!("{}\n{}", text("mountpoint"), fields.render(2))
+}
+
+fn free(space: &Value) -> String {
+    let number = |name: &str| space.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let total = number("blocks").saturating_mul(number("bsize"));
+    // A store without a size of its own is given one of 1 EiB.
+    if total >= 1 << 60 {
+        return "as much as the store takes".to_owned();
+    }
+    format!("{} of {}", human::bytes(number("bavail").saturating_mul(number("bsize"))), human::bytes(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_shown_for_people() {
+        let text = render(&json!({
+            "mountpoint": "/mnt/v", "name": "v", "uuid": "u", "url": "/v", "pid": 7, "version": "0.1.0",
+            "uptime_secs": 3725, "read_only": false, "encrypted": true, "compression": "lz4",
+            "figures": { "dirty_bytes": 1536, "dirty_limit": 2048, "open_files": 1234, "bytes": 1024, "inodes": 1 },
+            "space": { "blocks": 1 << 30, "bavail": 1 << 20, "bsize": 4096 },
+        }));
+        for part in [
+            "process 7 (version 0.1.0) for 1h 2m",
+            "1.5 KiB (limit 2.0 KiB)",
+            "1,234",
+            "compressed with lz4, encrypted",
+            "4.0 GiB of 4.0 TiB",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_lacks_everything_does_no_harm() {
+        assert!(render(&json!({})).contains("volume"));
+    }
+}

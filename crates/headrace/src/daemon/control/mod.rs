@@ -1,0 +1,5 @@
+//! The control socket: how commands speak to the daemon of a mount.
+
+pub mod client;
+pub mod protocol;
+pub mod server;

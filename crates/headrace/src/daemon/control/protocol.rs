@@ -1,0 +1,130 @@
+//! What commands and daemon say to one another: one JSON object a line. The command sends one request; the daemon sends
+//! any number of progress lines and then exactly one result.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::{Exit, Failure};
+
+/// Longest request, bytes.
+pub const MAX_REQUEST: u64 = 64 << 10;
+/// Longest line of an answer, bytes.
+pub const MAX_ANSWER: u64 = 64 << 20;
+/// How long a daemon may be silent before a command takes it for hung. While it works it sends progress more often.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// How often a working daemon sends progress.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What a command asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub enum Request {
+    /// Figures.
+    Status,
+    /// Make everything written so far durable in the store.
+    Flush,
+    /// Delete garbage.
+    Gc {
+        /// Only say what would go.
+        dry_run: bool,
+        /// Spare what is younger than this many seconds.
+        grace_secs: u64,
+    },
+    /// Where an inode's data is.
+    Info {
+        /// The inode.
+        ino: u64,
+    },
+    /// Totals of a tree.
+    Du {
+        /// Its root.
+        ino: u64,
+    },
+    /// Flush, unmount, end.
+    Shutdown {
+        /// Detach even if in use.
+        lazy: bool,
+    },
+}
+
+/// A line of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// It goes on.
+    Progress(Step),
+    /// It is done; last line.
+    Done(Value),
+    /// It failed; last line.
+    Failed(Problem),
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is being done.
+    pub what: String,
+    /// Units done.
+    pub done: u64,
+    /// Units in all; 0 where that is not known.
+    pub total: u64,
+    /// Whether units are bytes.
+    pub bytes: bool,
+}
+
+/// A failure on its way to the command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What failed and why.
+    pub message: String,
+    /// What to do.
+    pub advice: Option<String>,
+    /// The exit code.
+    pub exit: u8,
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Problem {
+        Problem {
+            message: failure.message().to_owned(),
+            advice: failure.advice().map(str::to_owned),
+            exit: failure.exit_code().code(),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        let failure = Failure::new(problem.message).exit(Exit::from_code(problem.exit));
+        match problem.advice {
+            Some(advice) => failure.advise(advice),
+            None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_lines_survive_the_way() {
+        for request in [
+            Request::Status,
+            Request::Gc { dry_run: true, grace_secs: 600 },
+            Request::Info { ino: u64::MAX },
+            Request::Shutdown { lazy: false },
+        ] {
+            let text = serde_json::to_string(&request).unwrap();
+            assert!(!text.contains('\n'));
+            assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
+        }
+        let failure = Failure::new("a\nb").advise("c").exit(Exit::InUse);
+        let text = serde_json::to_string(&Line::Failed(Problem::from(&failure))).unwrap();
+        assert!(!text.contains('\n'));
+        let Line::Failed(problem) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
+        assert_eq!(Failure::from(problem), failure);
+    }
+}

@@ -1,0 +1,273 @@
+//! The daemon's end of the control socket.
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::protocol::{Line, MAX_REQUEST, PROGRESS_INTERVAL, Problem, Request, Step};
+use crate::failure::{Context, Failure};
+
+/// Most commands served at a time; more wait.
+const MAX_CONNECTIONS: usize = 16;
+/// How long a command may take to send its request or to take an answer.
+const PEER_LIMIT: Duration = Duration::from_secs(10);
+/// How long the end of the daemon waits for answers to be taken.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+/// Progress lines that may wait for a slow command; more are dropped.
+const PROGRESS_QUEUE: usize = 16;
+
+/// Where a handler reports progress. Never blocks: what does not fit is dropped.
+#[derive(Clone, Debug)]
+pub struct Steps(mpsc::Sender<Step>);
+
+impl Steps {
+    /// Reports how far it is.
+    pub fn send(&self, step: Step) {
+        let _ = self.0.try_send(step);
+    }
+}
+
+/// What a handler returns.
+pub type Answer = Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
+
+/// Answers requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Begins to answer one.
+    fn handle(self: Arc<Self>, request: Request, steps: Steps) -> Answer;
+}
+
+/// A bound socket; its file is removed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    connections: Arc<Semaphore>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Server {
+    /// Binds `path`, replacing what a daemon that was killed left there: the caller holds the volume, so nobody else
+    /// serves it. The directory is private.
+    pub fn bind(path: &Path) -> Result<Server, Failure> {
+        let what = || format!("cannot create the control socket {}", crate::output::path(path));
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Failure::new(what()).because(&e)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(|e| {
+            let failure = Failure::new(what()).because(&e);
+            // The kernel allows 108 bytes.
+            if path.as_os_str().len() >= 108 {
+                return failure.advise("The path is too long for a socket: choose a shorter --runtime-dir.");
+            }
+            failure
+        })?;
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Ok(Server { listener, path: path.to_owned(), connections })
+    }
+
+    /// Waits a moment until commands that are being served have their answers.
+    pub async fn drain(&self) {
+        // All but the one that waits for the next command.
+        let idle = self.connections.acquire_many(MAX_CONNECTIONS as u32 - 1);
+        let _ = tokio::time::timeout(DRAIN_LIMIT, idle).await;
+    }
+
+    /// Serves commands until dropped.
+    pub async fn run<H: Handler>(&self, handler: Arc<H>) {
+        loop {
+            let Ok(permit) = Arc::clone(&self.connections).acquire_owned().await else { return };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let handler = Arc::clone(&handler);
+                    tokio::spawn(async move {
+                        if let Err(error) = serve(stream, handler).await {
+                            tracing::debug!(%error, "a control connection ended");
+                        }
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely; they come back.
+                    tracing::warn!(%error, "cannot accept a control connection");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a peer may control this daemon.
+fn allowed(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
+async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let peer = stream.peer_cred()?.uid();
+    let (read, mut write) = stream.into_split();
+    if !allowed(peer, own) {
+        tracing::warn!(uid = peer, "refused a control connection");
+        return Ok(());
+    }
+    let mut line = Vec::new();
+    let mut read = BufReader::new(read.take(MAX_REQUEST));
+    tokio::time::timeout(PEER_LIMIT, read.read_until(b'\n', &mut line)).await??;
+    let result = match parse(&line) {
+        Err(failure) => Err(failure),
+        Ok(request) => {
+            tracing::debug!(?request, uid = peer, "control request");
+            let (sender, mut steps) = mpsc::channel(PROGRESS_QUEUE);
+            let mut answer = handler.handle(request, Steps(sender));
+            let mut last = Step { what: "working".into(), done: 0, total: 0, bytes: false };
+            let mut beat = tokio::time::interval(PROGRESS_INTERVAL);
+            beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    result = &mut answer => break result,
+                    // Only the newest counts; it is sent with the next beat.
+                    Some(step) = steps.recv() => last = step,
+                    // A command that went away stops hearing, but what it asked for goes on to its end.
+                    _ = beat.tick() => { let _ = send(&mut write, &Line::Progress(last.clone())).await; }
+                }
+            }
+        }
+    };
+    let line = match result {
+        Ok(value) => Line::Done(value),
+        Err(failure) => Line::Failed(Problem::from(&failure)),
+    };
+    send(&mut write, &line).await
+}
+
+fn parse(line: &[u8]) -> Result<Request, Failure> {
+    if !line.ends_with(b"\n") {
+        return Err(Failure::new("the request is incomplete or too long"));
+    }
+    serde_json::from_slice(line)
+        .context(|| "the daemon does not understand the request (another version?)".to_owned())
+}
+
+async fn send(write: &mut (impl AsyncWriteExt + Unpin), line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    tokio::time::timeout(PEER_LIMIT, write.write_all(&text)).await?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, Read, Write};
+    use std::os::unix::net::UnixStream as Blocking;
+
+    use super::*;
+    use crate::daemon::control::client::Client;
+    use crate::daemon::registry::Record;
+    use crate::failure::Exit;
+
+    struct Echo;
+
+    impl Handler for Echo {
+        fn handle(self: Arc<Self>, request: Request, steps: Steps) -> Answer {
+            Box::pin(async move {
+                match request {
+                    Request::Info { ino } => Ok(Value::from(ino)),
+                    Request::Flush => {
+                        steps.send(Step { what: "flushing".into(), done: 1, total: 2, bytes: true });
+                        tokio::time::sleep(3 * PROGRESS_INTERVAL).await;
+                        Ok(Value::Null)
+                    }
+                    _ => Err(Failure::new("no").advise("do not").exit(Exit::InUse)),
+                }
+            })
+        }
+    }
+
+    struct Running {
+        record: Record,
+        _dir: tempfile::TempDir,
+        _runtime: tokio::runtime::Runtime,
+    }
+
+    fn start() -> Running {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("c.sock");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let guard = runtime.enter();
+        let server = Server::bind(&socket).unwrap();
+        drop(guard);
+        runtime.spawn(async move { server.run(Arc::new(Echo)).await });
+        let record = Record {
+            pid: std::process::id(),
+            mountpoint: "/mnt".into(),
+            dev: "0:1".into(),
+            url: "/v".into(),
+            uuid: uuid::Uuid::nil(),
+            name: "v".into(),
+            socket,
+            log_file: None,
+            since: String::new(),
+        };
+        Running { record, _dir: dir, _runtime: runtime }
+    }
+
+    #[test]
+    fn results_failures_and_progress_reach_the_command() {
+        let running = start();
+        let call = |request: Request, steps: &mut Vec<Step>| {
+            Client::connect(&running.record).unwrap().call::<Value>(&request, &mut |s| steps.push(s))
+        };
+        let mut steps = Vec::new();
+        assert_eq!(call(Request::Info { ino: u64::MAX }, &mut steps), Ok(Value::from(u64::MAX)));
+        let failure = call(Request::Status, &mut steps).unwrap_err();
+        assert_eq!(
+            (failure.message(), failure.advice(), failure.exit_code()),
+            ("no", Some("do not"), Exit::InUse)
+        );
+        steps.clear();
+        call(Request::Flush, &mut steps).unwrap();
+        assert!(steps.iter().any(|s| s.what == "flushing" && s.bytes && s.total == 2), "{steps:?}");
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_an_error_and_too_much_of_it_is_cut_off() {
+        let running = start();
+        for request in
+            [b"{\"op\":\"dance\"}\n".to_vec(), b"\xff\n".to_vec(), vec![b'x'; MAX_REQUEST as usize]]
+        {
+            let mut stream = Blocking::connect(&running.record.socket).unwrap();
+            stream.write_all(&request).unwrap();
+            let mut answer = Vec::new();
+            std::io::BufReader::new((&mut stream).take(4096)).read_until(b'\n', &mut answer).unwrap();
+            let line: Line = serde_json::from_slice(&answer).unwrap();
+            assert!(matches!(line, Line::Failed(_)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_owner_and_root_may_control() {
+        assert!(allowed(1000, 1000) && allowed(0, 1000));
+        assert!(!allowed(1001, 1000) && !allowed(1000, 0));
+    }
+
+    #[test]
+    fn nobody_home_is_said() {
+        let mut running = start();
+        running.record.socket = "/no/such.sock".into();
+        let failure = Client::connect(&running.record).unwrap_err();
+        assert!(failure.message().starts_with("cannot reach the daemon of /mnt"), "{failure}");
+    }
+}

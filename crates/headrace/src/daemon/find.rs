@@ -1,0 +1,133 @@
+//! From what a user names (a path, a mount point, a URL) to the daemon that serves it.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use headrace_fuse::mount::{self, MountEntry};
+
+use super::{registry, runtime_dir};
+use crate::cli::url;
+use crate::daemon::registry::Record;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Every mount whose daemon answers.
+pub fn living(runtime_dir: Option<&Path>) -> Vec<Record> {
+    let mut records = registry::records(&runtime_dir::all(runtime_dir));
+    records.retain(answers);
+    records
+}
+
+/// Whether a daemon listens there, of whatever user.
+fn answers(record: &Record) -> bool {
+    match UnixStream::connect(&record.socket) {
+        Ok(_) => true,
+        Err(e) => e.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
+
+/// The mount that serves the file at `path`, and the file's inode there. Symbolic links are not followed.
+pub fn by_path(path: &Path, runtime_dir: Option<&Path>) -> Result<(Record, u64), Failure> {
+    let meta = std::fs::symlink_metadata(path).map_err(|e| {
+        let failure = Failure::new(format!("cannot look at {}", output::path(path))).because(&e);
+        match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => failure.exit(Exit::NotFound),
+            io::ErrorKind::PermissionDenied => failure.exit(Exit::Denied),
+            io::ErrorKind::NotConnected => failure
+                .advise("The process that served this mount is gone: mount the volume again on the same directory.")
+                .exit(Exit::NotFound),
+            _ => failure,
+        }
+    })?;
+    let dev = device(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    match living(runtime_dir).into_iter().find(|r| r.dev == dev) {
+        Some(record) => Ok((record, meta.ino())),
+        None => Err(match mount::containing(path) {
+            Ok(Some(entry)) => not_ours(path, &entry),
+            _ => Failure::new(format!("{} is not on a mounted headrace volume", output::path(path)))
+                .exit(Exit::NotFound),
+        }),
+    }
+}
+
+/// The mount at exactly `mountpoint`, which may be dead.
+pub fn entry(mountpoint: &Path) -> Result<MountEntry, Failure> {
+    mount::find(mountpoint).ok_or_else(|| {
+        let failure =
+            Failure::new(format!("nothing is mounted on {}", output::path(mountpoint))).exit(Exit::NotFound);
+        match mount::containing(mountpoint) {
+            Ok(Some(entry)) if entry.is_headrace() => failure.advise(format!(
+                "It lies on the volume that is mounted on {}.",
+                output::path(&entry.mount_point)
+            )),
+            _ => failure.advise("\"headrace status\" lists what is mounted."),
+        }
+    })
+}
+
+/// The record of what is mounted at `entry`; `None` if its daemon does not answer.
+pub fn by_entry(entry: &MountEntry, runtime_dir: Option<&Path>) -> Option<Record> {
+    let dev = device(entry.major, entry.minor);
+    living(runtime_dir).into_iter().find(|r| r.dev == dev)
+}
+
+/// The daemon of what is mounted at exactly `mountpoint`.
+pub fn by_mountpoint(mountpoint: &Path, runtime_dir: Option<&Path>) -> Result<Record, Failure> {
+    let entry = entry(mountpoint)?;
+    by_entry(&entry, runtime_dir).ok_or_else(|| not_ours(mountpoint, &entry))
+}
+
+/// The daemon of a volume given by URL, or of what is mounted on a directory; `None` if `target` is neither.
+pub fn by_target(target: &str, runtime_dir: Option<&Path>) -> Result<Option<Record>, Failure> {
+    let wanted = url::normalise(target);
+    let found = living(runtime_dir).into_iter().find(|r| url::normalise(&r.url) == wanted);
+    if found.is_some() || target.contains("://") {
+        return Ok(found);
+    }
+    match mount::find(Path::new(target)) {
+        Some(entry) if entry.is_headrace() => by_mountpoint(Path::new(target), runtime_dir).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Why no daemon was found for a path on `entry`.
+fn not_ours(path: &Path, entry: &MountEntry) -> Failure {
+    let shown = output::path(path);
+    if entry.is_headrace() {
+        return Failure::new(format!("the process that serves {shown} does not answer: it is gone, or another user's"))
+            .advise(format!(
+                "As root or the user who mounted it: mount the volume again on {at}, or run \"headrace umount {at}\".",
+                at = output::path(&entry.mount_point)
+            ))
+            .exit(Exit::NotFound);
+    }
+    Failure::new(format!(
+        "{shown} is not on a mounted headrace volume, but on {}",
+        output::name(entry.fs_type.as_bytes())
+    ))
+    .exit(Exit::NotFound)
+}
+
+/// A device number as records write it.
+pub fn device(major: u32, minor: u32) -> String {
+    format!("{major}:{minor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_are_not_ours_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let failure = by_path(Path::new("/proc/self/status"), Some(dir.path())).unwrap_err();
+        assert_eq!(failure.message(), "/proc/self/status is not on a mounted headrace volume, but on proc");
+        assert_eq!(failure.exit_code(), Exit::NotFound);
+        assert_eq!(by_path(Path::new("/no/such"), None).unwrap_err().exit_code(), Exit::NotFound);
+        let failure = by_mountpoint(dir.path(), Some(dir.path())).unwrap_err();
+        assert!(failure.message().starts_with("nothing is mounted on"), "{failure}");
+        assert_eq!(by_target(dir.path().to_str().unwrap(), Some(dir.path())), Ok(None));
+    }
+}

@@ -1,0 +1,267 @@
+//! Answers to commands on the control socket.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use headrace_fuse::{Session, UnmountError};
+use headrace_vfs::{InodeNo, Kind, Vfs};
+use headrace_volume::VolumeError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
+use super::control::server::{Answer, Handler, Steps};
+use super::finish::{self, LastError};
+use super::users;
+use crate::commands;
+use crate::failure::{Context, Exit, Failure};
+
+/// How long a lazy unmount waits for the last user before it leaves the rest to the daemon.
+const LAZY_PATIENCE: Duration = Duration::from_secs(1);
+/// Users named when a mount is busy.
+const USERS_NAMED: usize = 5;
+
+/// How the daemon ended; `None` while it has not.
+pub type Ended = Option<Result<(), Failure>>;
+
+/// The mount, as commands see it.
+pub struct Daemon {
+    /// The file system.
+    pub vfs: Arc<Vfs>,
+    /// The mount.
+    pub session: Arc<Session>,
+    /// What does not change.
+    pub facts: Facts,
+    /// When it was mounted.
+    pub started: Instant,
+    /// Why the last attempt to write everything out failed.
+    pub last_error: LastError,
+    /// Set when everything is written out, or given up.
+    pub ended: watch::Receiver<Ended>,
+}
+
+/// What does not change while a volume is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Where the volume is, without credentials.
+    pub url: String,
+    /// Which volume it is.
+    pub uuid: String,
+    /// What it is called.
+    pub name: String,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// The daemon's version.
+    pub version: String,
+    /// When it was mounted, RFC 3339, UTC.
+    pub since: String,
+    /// Whether it is mounted read-only.
+    pub read_only: bool,
+    /// Memory for data, bytes.
+    pub memory_limit: u64,
+    /// Compression of the volume.
+    pub compression: String,
+    /// Whether the volume is encrypted.
+    pub encrypted: bool,
+    /// Where the metadata is kept.
+    pub state_dir: PathBuf,
+    /// Where the daemon logs; `None` for standard error.
+    pub log_file: Option<PathBuf>,
+}
+
+/// What a lazy or plain unmount came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmounted {
+    /// The daemon has written everything out and is ending; else it serves what is still open.
+    pub ended: bool,
+}
+
+impl Handler for Daemon {
+    fn handle(self: Arc<Self>, request: Request, steps: Steps) -> Answer {
+        Box::pin(async move {
+            match request {
+                Request::Status => self.status(),
+                Request::Flush => self.flush(&steps).await.map(|()| Value::Null),
+                Request::Gc { dry_run, grace_secs } => self.gc(dry_run, grace_secs, steps).await,
+                Request::Info { ino } => self.info(InodeNo(ino)).await,
+                Request::Du { ino } => self.du(InodeNo(ino), steps).await,
+                Request::Shutdown { lazy } => self.shutdown(lazy, &steps).await,
+            }
+        })
+    }
+}
+
+impl Daemon {
+    fn status(&self) -> Result<Value, Failure> {
+        let mut status = to_value(&self.facts)?;
+        let space = self.vfs.statfs().ok();
+        let more = serde_json::json!({
+            "uptime_secs": self.started.elapsed().as_secs(),
+            "memory_resident": resident_bytes(),
+            "figures": to_value(&self.vfs.status())?,
+            "store": to_value(&self.vfs.volume().store_counters.stats())?,
+            "space": space.map(|s| to_value(&s)).transpose()?,
+            "last_error": self.last_error.lock().clone(),
+        });
+        if let (Value::Object(status), Value::Object(more)) = (&mut status, more) {
+            status.extend(more);
+        }
+        Ok(status)
+    }
+
+    async fn flush(&self, steps: &Steps) -> Result<(), Failure> {
+        let mut flush = std::pin::pin!(self.vfs.flush_all());
+        let start = self.vfs.status().dirty_bytes;
+        loop {
+            tokio::select! {
+                result = &mut flush => {
+                    return result.map_err(|e| self.not_flushed(&e));
+                }
+                () = tokio::time::sleep(PROGRESS_INTERVAL) => steps.send(self.flushing(start)),
+            }
+        }
+    }
+
+    fn not_flushed(&self, error: &headrace_vfs::Error) -> Failure {
+        Failure::new(format!("cannot write out {} of {}", finish::left(&self.vfs), self.mountpoint()))
+            .because(error)
+            .advise("The volume stays mounted and nothing is lost; try again when the cause is gone.")
+    }
+
+    /// Progress towards no dirty bytes, from `start` of them.
+    fn flushing(&self, start: u64) -> Step {
+        let left = self.vfs.status().dirty_bytes;
+        let total = start.max(left);
+        Step { what: "writing out".into(), done: total - left, total, bytes: true }
+    }
+
+    async fn gc(&self, dry_run: bool, grace_secs: u64, steps: Steps) -> Result<Value, Failure> {
+        let grace = Duration::from_secs(grace_secs);
+        let volume = Arc::clone(self.vfs.volume());
+        let progress = move |step| steps.send(commands::progress::on_wire(step));
+        to_value(&headrace_volume::gc(&volume, grace, dry_run, &progress).await?)
+    }
+
+    async fn info(&self, ino: InodeNo) -> Result<Value, Failure> {
+        let volume = Arc::clone(self.vfs.volume());
+        let info = blocking(move || Ok(headrace_volume::describe(&volume, ino)?)).await?;
+        to_value(&info)
+    }
+
+    async fn du(&self, ino: InodeNo, steps: Steps) -> Result<Value, Failure> {
+        let volume = Arc::clone(self.vfs.volume());
+        let totals = blocking(move || {
+            let meta = &volume.meta;
+            let attr = meta.getattr(ino).map_err(VolumeError::from)?;
+            if attr.kind != Kind::Directory {
+                let (bytes, allocated) = (attr.size, attr.allocated);
+                return Ok(commands::du::Totals { files: 1, directories: 0, bytes, allocated });
+            }
+            let totals = meta
+                .tree_totals(ino, &mut |sum| {
+                    let done = sum.files.saturating_add(sum.directories);
+                    steps.send(Step { what: "adding up".into(), done, total: 0, bytes: false });
+                })
+                .map_err(VolumeError::from)?;
+            Ok(commands::du::Totals {
+                files: totals.files,
+                directories: totals.directories,
+                bytes: totals.bytes,
+                allocated: totals.allocated,
+            })
+        })
+        .await?;
+        to_value(&totals)
+    }
+
+    /// Flushes while the mount still works, unmounts, and waits for the daemon's own last flush.
+    async fn shutdown(&self, lazy: bool, steps: &Steps) -> Result<Value, Failure> {
+        if !lazy {
+            // Before anything is given up: if this fails, the volume stays mounted and usable.
+            self.flush(steps).await?;
+        }
+        let session = Arc::clone(&self.session);
+        let unmounted = tokio::task::spawn_blocking(move || session.unmount(lazy))
+            .await
+            .context(|| "the unmount was cut short".to_owned())?;
+        match unmounted {
+            // Somebody else was faster.
+            Ok(()) | Err(UnmountError::NotMounted(_)) => {}
+            Err(UnmountError::Busy(_)) => return Err(self.busy()),
+            Err(error) => return Err(Failure::new("").because(&error)),
+        }
+        if lazy {
+            self.flush(steps).await?;
+        }
+        let patience = lazy.then(|| tokio::time::Instant::now() + LAZY_PATIENCE);
+        let ended = self.wait_until_ended(patience, steps).await?;
+        to_value(&Unmounted { ended })
+    }
+
+    /// False if it was still in use when patience ended.
+    async fn wait_until_ended(
+        &self,
+        patience: Option<tokio::time::Instant>,
+        steps: &Steps,
+    ) -> Result<bool, Failure> {
+        let mut ended = self.ended.clone();
+        let start = self.vfs.status().dirty_bytes;
+        loop {
+            if let Some(result) = ended.borrow_and_update().clone() {
+                return result.map(|()| true);
+            }
+            if patience.is_some_and(|at| tokio::time::Instant::now() >= at) && !self.session.ended() {
+                return Ok(false);
+            }
+            tokio::select! {
+                changed = ended.changed() => changed.context(|| "the daemon ended early".to_owned())?,
+                () = tokio::time::sleep(PROGRESS_INTERVAL) => {
+                    let mut step = self.flushing(start);
+                    if let Some(error) = self.last_error.lock().as_ref() {
+                        step.what = format!("writing out, again after: {error}");
+                    }
+                    steps.send(step);
+                }
+            }
+        }
+    }
+
+    fn busy(&self) -> Failure {
+        let at = self.mountpoint();
+        let users = users::of(&self.facts.mountpoint, USERS_NAMED + 1);
+        let mut named = users.iter().take(USERS_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        if users.len() > USERS_NAMED {
+            named.push_str(", ...");
+        }
+        let by = if named.is_empty() { String::new() } else { format!(" by {named}") };
+        Failure::new(format!("{at} is in use{by}"))
+            .advise("Everything written so far is in the store. End what uses the mount, or detach it with --lazy.")
+            .exit(Exit::InUse)
+    }
+
+    fn mountpoint(&self) -> String {
+        crate::output::path(&self.facts.mountpoint)
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.context(|| "the request was cut short".to_owned())?
+}
+
+fn to_value(value: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).context(|| "cannot encode the answer".to_owned())
+}
+
+/// Memory of this process that is in RAM, bytes; 0 where that cannot be known.
+fn resident_bytes() -> u64 {
+    let pages = fs::read_to_string(Path::new("/proc/self/statm")).unwrap_or_default();
+    let pages: u64 = pages.split(' ').nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
+}

@@ -1,0 +1,14 @@
+//! The process behind a mount, and how commands find and control it.
+
+pub mod background;
+pub mod control;
+pub mod find;
+mod finish;
+pub mod handler;
+mod notify;
+mod overlap;
+pub mod registry;
+pub mod runtime_dir;
+pub mod serve;
+mod signals;
+pub mod users;

@@ -1,0 +1,100 @@
+//! Numbers and times as people read them.
+
+use std::time::{Duration, SystemTime};
+
+/// `1.5 MiB`; exact below 1 KiB.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be printed as 1024.0: take the next unit before that.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 file`, `2 files`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// `2days 3h`: the two largest units.
+pub fn duration(d: Duration) -> String {
+    let text = humantime::format_duration(Duration::from_secs(d.as_secs())).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// A Unix time as RFC 3339 in UTC, with nanoseconds; the bare number where it lies outside the calendar.
+pub fn time(seconds: i64, nanos: u32) -> String {
+    let nanos = nanos.min(999_999_999);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = if seconds >= 0 {
+        SystemTime::UNIX_EPOCH.checked_add(whole)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_sub(whole)
+    };
+    // The formatter refuses (by an error, which `to_string` would turn into a panic) years before 1970 and after 9999.
+    const YEAR_10000: i64 = 253_402_300_800;
+    match base {
+        Some(t) if (0..YEAR_10000).contains(&seconds) => {
+            let t = t + Duration::from_nanos(u64::from(nanos));
+            humantime::format_rfc3339_nanos(t).to_string()
+        }
+        _ => format!("{seconds}.{nanos:09} s since 1970"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bytes_take_the_unit_that_fits() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1024), "1.0 KiB");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        assert_eq!(count(7), "7");
+        assert_eq!(count(123), "123");
+        assert_eq!(count(1_234), "1,234");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(duration(Duration::from_secs(0)), "0s");
+        assert_eq!(duration(Duration::from_secs(3_725)), "1h 2m");
+    }
+
+    proptest! {
+        #[test]
+        fn any_time_can_be_shown(seconds: i64, nanos: u32) {
+            prop_assert!(!time(seconds, nanos).is_empty());
+        }
+    }
+}

@@ -243,18 +243,16 @@ pub trait FileSystem: Send + Sync + 'static {
         len: u64,
     ) -> Pending<u64>;
 
-    /// Opens a directory.
+    /// Opens a directory. Not asked by an owner: the kernel then does without.
     fn opendir(&self, ino: InodeNo) -> Result<FileId>;
     /// Entries after the cookie `after` (0: from the start), "." and ".." first, until `visit` declines one.
     fn readdir(
         &self,
-        dir: FileId,
+        dir: InodeNo,
         after: u64,
         plus: bool,
         visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<()>;
-    /// Closes a directory.
-    fn releasedir(&self, dir: FileId);
 
     /// The value of an extended attribute.
     fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>>;

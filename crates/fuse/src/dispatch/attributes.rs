@@ -1,5 +1,7 @@
 //! Attributes of inodes, and of the file system.
 
+use std::sync::Arc;
+
 use super::answer::{Answer, Outcome};
 use super::{Call, encode};
 use crate::abi::{SetattrIn, SetattrValid, StatfsOut};
@@ -9,21 +11,21 @@ const NANOS: u32 = 1_000_000_000;
 
 pub(super) fn getattr(call: &Call<'_>) -> Outcome {
     let found = call.fs().getattr(call.node())?;
-    Ok(Answer::of(&encode::attributes(&found, &call.shared.lifetimes)))
+    Ok(Answer::of(&encode::attributes(&found, &call.shared.view)))
 }
 
 pub(super) fn statx(call: &Call<'_>) -> Outcome {
     let found = call.fs().getattr(call.node())?;
-    Ok(Answer::of(&encode::statx(&found, &call.shared.lifetimes)))
+    Ok(Answer::of(&encode::statx(&found, &call.shared.view)))
 }
 
 pub(super) fn setattr(call: &Call<'_>) -> Outcome {
     let arg: SetattrIn = call.args().take()?;
     let valid = SetattrValid::from_bits_truncate(arg.valid);
     let (change, size) = requested(&arg, valid)?;
-    let lifetimes = call.shared.lifetimes;
+    let shared = Arc::clone(call.shared);
     Answer::later(call.fs().setattr(call.node(), change, size), false, move |changed| {
-        Answer::of(&encode::attributes(&changed, &lifetimes))
+        Answer::of(&encode::attributes(&changed, &shared.view))
     })
 }
 

@@ -1,5 +1,7 @@
 //! Open files and their bytes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::answer::{Answer, Outcome};
@@ -8,7 +10,7 @@ use crate::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FlushIn, FsyncFlags, FsyncIn, LseekIn, LseekOut,
     OpenRequest, ReadIn, ReleaseIn, WriteFlags, WriteIn, WriteOut,
 };
-use crate::{Errno, FileId, InodeNo, ReadReply};
+use crate::{Errno, FileId, InodeNo, Pending, ReadReply, SetAttr};
 
 /// Answers that do not fit `COPY_FILE_RANGE`'s 32 bits are kept within whole pages of it.
 const COPY_MAX_32: u64 = (u32::MAX & !4095) as u64;
@@ -50,7 +52,14 @@ pub(super) fn write(call: &mut Call<'_>) -> Outcome {
     let kill_suid = WriteFlags::from_bits_truncate(arg.write_flags).contains(WriteFlags::KILL_SUIDGID);
     let pending = call.fs().write(call.node(), FileId(arg.fh), arg.offset, data, kill_suid);
     let asked = arg.size;
+    let ino = call.node();
+    let shared = Arc::clone(call.shared);
     Answer::later(pending, true, move |written| {
+        // The kernel does not look at the mode again after a write. Before the writer goes on it must, or it would
+        // run the changed program with the privilege of the old one.
+        if kill_suid && shared.view.is_privileged(ino) {
+            shared.notifier.attributes_changed(ino);
+        }
         Answer::of(&WriteOut { size: written.min(asked), padding: 0 })
     })
 }
@@ -75,6 +84,7 @@ pub(super) fn fallocate(call: &Call<'_>) -> Outcome {
     let arg: FallocateIn = call.args().take()?;
     let mode = arg.mode.cast_signed();
     let pending = call.fs().fallocate(call.node(), FileId(arg.fh), arg.offset, arg.length, mode);
+    let pending = without_privilege(call, call.node(), pending);
     Answer::later(pending, false, |()| Answer::Empty)
 }
 
@@ -107,8 +117,24 @@ fn copy(
     }
     let target = InodeNo(arg.nodeid_out);
     let pending = call.fs().copy_file_range(call.node(), arg.off_in, target, arg.off_out, arg.len);
+    let pending = without_privilege(call, target, pending);
     let asked = arg.len;
     Answer::later(pending, false, move |copied| encode(copied.min(asked)))
+}
+
+/// Clears setuid and setgid after a change by a caller other than root that comes without a flag to say so.
+fn without_privilege<T: Send + 'static>(call: &Call<'_>, ino: InodeNo, pending: Pending<T>) -> Pending<T> {
+    if call.header.uid == 0 || !call.shared.view.is_privileged(ino) {
+        return pending;
+    }
+    let shared = Arc::clone(call.shared);
+    Box::pin(async move {
+        let done = pending.await?;
+        let change = SetAttr { kill_suid: true, ..SetAttr::default() };
+        shared.fs.setattr(ino, change, None).await?;
+        shared.notifier.attributes_changed(ino);
+        Ok(done)
+    })
 }
 
 pub(super) fn syncfs(call: &Call<'_>) -> Outcome {

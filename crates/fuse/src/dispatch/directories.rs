@@ -2,28 +2,27 @@
 
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
-use super::answer::{Answer, Outcome};
+use super::answer::{Answer, Failure, Outcome};
 use super::{Call, encode};
-use crate::abi::{DirentHeader, EntryOut, OpenOut, OpenReply, RECORD_ALIGN, ReadIn, ReleaseIn};
-use crate::session::Lifetimes;
-use crate::{DirEntry, Errno, FileId};
+use crate::abi::{DirentHeader, EntryOut, InitFlags, OpenReply, RECORD_ALIGN, ReadIn, ReleaseIn};
+use crate::session::View;
+use crate::{DirEntry, Errno};
 
 pub(super) fn opendir(call: &Call<'_>) -> Outcome {
+    if call.shared.view.exclusive && call.shared.agreed.contains(InitFlags::NO_OPENDIR_SUPPORT) {
+        // Directories are read by cookie, so that an open one has no state here. Told so, the kernel opens and closes
+        // them by itself, and keeps listings until it changes the directory, as it may: it sees all changes.
+        return Err(Failure::NotImplemented);
+    }
     let file = call.fs().opendir(call.node())?;
-    // An owner's changes all go through this kernel, which drops what it cached of a directory when it changes it.
-    let flags = if call.shared.lifetimes.exclusive {
-        OpenOut::CACHE_DIR | OpenOut::KEEP_CACHE
-    } else {
-        OpenOut::empty()
-    };
-    Ok(Answer::of(&OpenReply { fh: file.0, open_flags: flags.bits(), backing_id: 0 }))
+    Ok(Answer::of(&OpenReply { fh: file.0, open_flags: 0, backing_id: 0 }))
 }
 
 pub(super) fn readdir(call: &Call<'_>, plus: bool) -> Outcome {
     let arg: ReadIn = call.args().take()?;
-    let mut stream = Stream::new(arg.size as usize, plus, call.shared.lifetimes);
+    let mut stream = Stream::new(arg.size as usize, plus, &call.shared.view);
     let mut full = false;
-    call.fs().readdir(FileId(arg.fh), arg.offset, plus, &mut |entry| {
+    call.fs().readdir(call.node(), arg.offset, plus, &mut |entry| {
         let taken = stream.push(&entry);
         full |= !taken;
         taken
@@ -36,8 +35,7 @@ pub(super) fn readdir(call: &Call<'_>, plus: bool) -> Outcome {
 }
 
 pub(super) fn releasedir(call: &Call<'_>) -> Outcome {
-    let arg: ReleaseIn = call.args().take()?;
-    call.fs().releasedir(FileId(arg.fh));
+    call.args().take::<ReleaseIn>()?;
     Ok(Answer::Empty)
 }
 
@@ -46,17 +44,17 @@ pub(super) fn fsyncdir(call: &Call<'_>) -> Outcome {
 }
 
 /// A reply to READDIR or READDIRPLUS under construction.
-struct Stream {
+struct Stream<'a> {
     bytes: Vec<u8>,
     limit: usize,
     plus: bool,
-    lifetimes: Lifetimes,
+    view: &'a View,
 }
 
-impl Stream {
-    fn new(limit: usize, plus: bool, lifetimes: Lifetimes) -> Self {
+impl<'a> Stream<'a> {
+    fn new(limit: usize, plus: bool, view: &'a View) -> Self {
         // The kernel asks for as much as a request holds; most directories need little of it.
-        Stream { bytes: Vec::with_capacity(limit.min(4096)), limit, plus, lifetimes }
+        Stream { bytes: Vec::with_capacity(limit.min(4096)), limit, plus, view }
     }
 
     /// Appends an entry; false if there is no room for it.
@@ -71,7 +69,7 @@ impl Stream {
         if self.plus {
             // Node 0 says that no reference was counted: the kernel takes none for "." and "..".
             let out = match &entry.attr {
-                Some(attr) if !is_dot(entry.name) => encode::entry(attr, &self.lifetimes),
+                Some(attr) if !is_dot(entry.name) => encode::entry(attr, self.view),
                 _ => EntryOut::new_zeroed(),
             };
             self.bytes.extend_from_slice(out.as_bytes());
@@ -107,7 +105,8 @@ mod tests {
             limit in 0..6000_usize,
             plus: bool,
         ) {
-            let mut stream = Stream::new(limit, plus, Lifetimes::new(true, Duration::ZERO));
+            let view = View::new(true, Duration::ZERO);
+            let mut stream = Stream::new(limit, plus, &view);
             let mut taken = 0;
             for (index, name) in names.iter().enumerate() {
                 let cookie = index as u64 + 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zerocopy::FromZeros as _;
 
 use crate::abi::{AttrOut, EntryOut, FuseAttr, OpenOut, OpenReply, Statx, StatxOut, StatxTime};
-use crate::session::Lifetimes;
+use crate::session::View;
 use crate::{Attr, FileId, Kind, OpenMode, Time};
 
 /// `st_blksize` of regular files: what stdio and many tools read and write at a time.
@@ -69,9 +69,10 @@ fn parts(duration: Duration) -> (u64, u32) {
     (duration.as_secs(), duration.subsec_nanos())
 }
 
-/// An entry that exists.
-pub(super) fn entry(found: &Attr, lifetimes: &Lifetimes) -> EntryOut {
-    let (secs, nanos) = parts(lifetimes.ttl);
+/// An entry that exists, about to be told.
+pub(super) fn entry(found: &Attr, view: &View) -> EntryOut {
+    view.told(found);
+    let (secs, nanos) = parts(view.ttl);
     EntryOut {
         nodeid: found.ino.0,
         // Inode numbers are never reused.
@@ -85,20 +86,22 @@ pub(super) fn entry(found: &Attr, lifetimes: &Lifetimes) -> EntryOut {
 }
 
 /// An entry that does not exist, which the kernel may remember.
-pub(super) fn no_entry(lifetimes: &Lifetimes) -> EntryOut {
-    let (secs, nanos) = parts(lifetimes.negative);
+pub(super) fn no_entry(view: &View) -> EntryOut {
+    let (secs, nanos) = parts(view.negative);
     EntryOut { entry_valid: secs, entry_valid_nsec: nanos, ..EntryOut::new_zeroed() }
 }
 
 /// Attributes.
-pub(super) fn attributes(found: &Attr, lifetimes: &Lifetimes) -> AttrOut {
-    let (secs, nanos) = parts(lifetimes.ttl);
+pub(super) fn attributes(found: &Attr, view: &View) -> AttrOut {
+    view.told(found);
+    let (secs, nanos) = parts(view.ttl);
     AttrOut { attr_valid: secs, attr_valid_nsec: nanos, dummy: 0, attr: attr(found) }
 }
 
 /// Attributes with the time of creation.
-pub(super) fn statx(found: &Attr, lifetimes: &Lifetimes) -> StatxOut {
-    let (secs, nanos) = parts(lifetimes.ttl);
+pub(super) fn statx(found: &Attr, view: &View) -> StatxOut {
+    view.told(found);
+    let (secs, nanos) = parts(view.ttl);
     let time = |time: Time| StatxTime { tv_sec: time.secs, tv_nsec: time.nanos, reserved: 0 };
     let plain = attr(found);
     let stat = Statx {

@@ -9,7 +9,7 @@ use crate::session::Shared;
 use crate::{Attr, Caller, Errno, InodeNo, Kind, RenameMode};
 
 fn entry(call: &Call<'_>, found: &Attr) -> Answer {
-    Answer::of(&encode::entry(found, &call.shared.lifetimes))
+    Answer::of(&encode::entry(found, &call.shared.view))
 }
 
 fn caller(call: &Call<'_>, umask: u32) -> Caller {
@@ -24,8 +24,8 @@ pub(super) fn lookup(call: &Call<'_>) -> Outcome {
     let name = call.args().name()?;
     match call.fs().lookup(call.node(), name) {
         Ok(found) => Ok(entry(call, &found)),
-        Err(Errno::ENOENT) if !call.shared.lifetimes.negative.is_zero() => {
-            Ok(Answer::of(&encode::no_entry(&call.shared.lifetimes)))
+        Err(Errno::ENOENT) if !call.shared.view.negative.is_zero() => {
+            Ok(Answer::of(&encode::no_entry(&call.shared.view)))
         }
         Err(errno) => Err(errno.into()),
     }
@@ -86,7 +86,7 @@ pub(super) fn create(call: &Call<'_>) -> Outcome {
     // clear setuid from, whatever the flags say.
     let (made, file, mode) =
         call.fs().create(call.node(), name, permissions(arg.mode), arg.flags.cast_signed(), &caller)?;
-    Ok(Answer::pair(&encode::entry(&made, &call.shared.lifetimes), &encode::opened(file, mode)))
+    Ok(Answer::pair(&encode::entry(&made, &call.shared.view), &encode::opened(file, mode)))
 }
 
 pub(super) fn tmpfile(call: &Call<'_>) -> Outcome {
@@ -95,7 +95,7 @@ pub(super) fn tmpfile(call: &Call<'_>) -> Outcome {
     let caller = caller(call, arg.umask);
     let (made, file, mode) =
         call.fs().tmpfile(call.node(), permissions(arg.mode), arg.flags.cast_signed(), &caller)?;
-    Ok(Answer::pair(&encode::entry(&made, &call.shared.lifetimes), &encode::opened(file, mode)))
+    Ok(Answer::pair(&encode::entry(&made, &call.shared.view), &encode::opened(file, mode)))
 }
 
 pub(super) fn unlink(call: &Call<'_>) -> Outcome {

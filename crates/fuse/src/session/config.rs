@@ -34,27 +34,3 @@ impl MountConfig {
         self.threads.unwrap_or_else(by_default).clamp(1, 64)
     }
 }
-
-/// How long the kernel may believe what it is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lifetimes {
-    /// Nothing else can change the volume.
-    pub exclusive: bool,
-    /// Entries and attributes.
-    pub ttl: Duration,
-    /// That a name does not exist.
-    pub negative: Duration,
-}
-
-impl Lifetimes {
-    pub fn new(exclusive: bool, shared_ttl: Duration) -> Self {
-        // All changes go through this kernel, which keeps its caches in step; the limit is only a precaution.
-        let day = Duration::from_secs(24 * 60 * 60);
-        if exclusive {
-            Lifetimes { exclusive, ttl: day, negative: day }
-        } else {
-            // A name that another machine creates must be found at once.
-            Lifetimes { exclusive, ttl: shared_ttl, negative: Duration::ZERO }
-        }
-    }
-}

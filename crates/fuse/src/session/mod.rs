@@ -8,22 +8,23 @@ mod negotiate;
 mod notify;
 mod signals;
 mod transport;
+mod view;
 mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
 pub(crate) use buffer::RequestBuffer;
-pub(crate) use config::Lifetimes;
 pub use config::MountConfig;
 pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
 pub(crate) use notify::Notifier;
 pub(crate) use transport::Transport;
+pub(crate) use view::View;
 pub(crate) use worker::{InFlight, Worker};
 
 use crate::abi::InitFlags;
@@ -38,7 +39,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(60);
 /// What all workers and requests of a mount share.
 pub(crate) struct Shared {
     pub fs: Arc<dyn FileSystem>,
-    pub lifetimes: Lifetimes,
+    pub view: View,
     /// What both this side and the kernel can do.
     pub agreed: InitFlags,
     pub runtime: Handle,
@@ -57,6 +58,7 @@ pub struct Session {
     mountpoint: PathBuf,
     method: Method,
     dev: u64,
+    unmounted: AtomicBool,
     shared: Arc<Shared>,
 }
 
@@ -102,7 +104,7 @@ impl Session {
             devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>).collect();
         let shared = Arc::new(Shared {
             fs,
-            lifetimes: Lifetimes::new(exclusive, config.shared_ttl),
+            view: View::new(exclusive, config.shared_ttl),
             agreed,
             runtime,
             interrupts: Interrupts::new(transports.clone()),
@@ -129,7 +131,13 @@ impl Session {
             return Err(MountError::Root(std::io::Error::other("another file system was mounted over it")));
         }
         mount::set_read_ahead(root.st_dev, config::READ_AHEAD_KIB);
-        Ok(Session { mountpoint: mountpoint.to_owned(), method, dev: root.st_dev, shared })
+        Ok(Session {
+            mountpoint: mountpoint.to_owned(),
+            method,
+            dev: root.st_dev,
+            unmounted: AtomicBool::new(false),
+            shared,
+        })
     }
 
     /// Where it is mounted, without symbolic links.
@@ -164,11 +172,13 @@ impl Session {
     /// Unmounts. Fails with [`UnmountError::Busy`] while files are open, unless `lazy`: then the mount point is free
     /// at once and the session ends when its last user has let go. May be called from any thread, at any time.
     pub fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
-        if self.ended() || !self.is_mounted() {
+        if !self.is_mounted() {
             return Err(UnmountError::NotMounted(self.mountpoint.clone()));
         }
         tracing::debug!(mountpoint = %self.mountpoint.display(), lazy, method = ?self.method, "unmounting");
-        mount::unmount(&self.mountpoint, lazy)
+        mount::unmount(&self.mountpoint, lazy)?;
+        self.unmounted.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Breaks the connection: everything that waits for this file system fails, and so does whatever comes after.
@@ -180,18 +190,19 @@ impl Session {
         mount::abort(&self.mountpoint, rustix::fs::minor(self.dev))
     }
 
-    /// Whether what is mounted at our mount point is this session and not something mounted there since.
+    /// Whether the mount point is still ours to free: an aborted mount stays in the table. Compared by device number,
+    /// for something else may have been mounted there since.
     fn is_mounted(&self) -> bool {
-        mount::find(&self.mountpoint).is_some_and(|entry| {
-            (entry.major, entry.minor) == (rustix::fs::major(self.dev), rustix::fs::minor(self.dev))
-        })
+        !self.unmounted.load(Ordering::Acquire)
+            && mount::find(&self.mountpoint).is_some_and(|entry| {
+                (entry.major, entry.minor) == (rustix::fs::major(self.dev), rustix::fs::minor(self.dev))
+            })
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.ended()
-            && self.is_mounted()
+        if self.is_mounted()
             && let Err(error) = mount::unmount(&self.mountpoint, true)
         {
             tracing::error!("{error}");

@@ -51,6 +51,7 @@ pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
         | InitFlags::CACHE_SYMLINKS
         | InitFlags::HANDLE_KILLPRIV_V2
         | InitFlags::SETXATTR_EXT
+        | InitFlags::NO_OPENDIR_SUPPORT
         | InitFlags::INIT_EXT
         | InitFlags::HAS_EXPIRE_ONLY;
     wanted |= if exclusive { InitFlags::EXPLICIT_INVAL_DATA } else { InitFlags::AUTO_INVAL_DATA };

@@ -1,0 +1,12 @@
+//! The front end against the real kernel: a small file system in memory, mounted through /dev/fuse. Needs root.
+
+mod caching;
+mod concurrency;
+mod data;
+mod interrupts;
+mod lifecycle;
+mod memory;
+mod names;
+mod privileges;
+mod protocol;
+mod support;

@@ -1,0 +1,664 @@
+//! A small file system in memory, with files that misbehave on demand.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use headrace_fuse::{
+    Attr, Caller, DirEntry, Errno, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply,
+    RenameMode, Result, SetAttr, StatFs, Time, XattrMode,
+};
+
+/// What a file does when it is read, decided by its name when it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Manner {
+    Plain,
+    /// "hang*": never answers.
+    Hang,
+    /// "slow*": answers after half a second.
+    Slow,
+    /// "panic-at-once".
+    Panic,
+    /// "panic-later": after it has waited.
+    PanicLater,
+}
+
+impl Manner {
+    fn of(name: &[u8]) -> Manner {
+        match name {
+            b"panic-at-once" => Manner::Panic,
+            b"panic-later" => Manner::PanicLater,
+            _ if name.starts_with(b"hang") => Manner::Hang,
+            _ if name.starts_with(b"slow") => Manner::Slow,
+            _ => Manner::Plain,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Node {
+    attr: Attr,
+    manner: Manner,
+    /// Opened in direct mode: the name ends in ".direct".
+    direct: bool,
+    data: Vec<u8>,
+    entries: BTreeMap<u64, (Vec<u8>, InodeNo)>,
+    names: HashMap<Vec<u8>, u64>,
+    parent: InodeNo,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    references: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    nodes: HashMap<InodeNo, Node>,
+    next: u64,
+}
+
+/// What was asked of the file system.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub reads: AtomicUsize,
+    pub writes: AtomicUsize,
+    pub largest_read: AtomicUsize,
+    pub largest_write: AtomicUsize,
+    pub unaligned_large_writes: AtomicUsize,
+    pub killing_writes: AtomicUsize,
+    pub lookups: AtomicUsize,
+    pub getattrs: AtomicUsize,
+    pub readdirs: AtomicUsize,
+    pub flushes: AtomicUsize,
+    pub releases: AtomicUsize,
+    pub fsyncs: AtomicUsize,
+    /// Futures of reads that were dropped before they were done.
+    pub given_up: Arc<AtomicUsize>,
+}
+
+/// The file system. Clones share it.
+#[derive(Clone)]
+pub struct MemFs {
+    state: Arc<Mutex<State>>,
+    pub counts: Arc<Counts>,
+    exclusive: bool,
+    handles: Arc<AtomicU64>,
+}
+
+struct GivenUp(Option<Arc<AtomicUsize>>);
+
+impl GivenUp {
+    fn done(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if let Some(count) = &self.0 {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn ready<T: Send + 'static>(value: Result<T>) -> Pending<T> {
+    Box::pin(future::ready(value))
+}
+
+impl MemFs {
+    pub fn new(exclusive: bool) -> Self {
+        let mut state = State { nodes: HashMap::new(), next: 1 };
+        state.add(Kind::Directory, 0o755, InodeNo::ROOT, b"", &Caller { uid: 0, gid: 0, umask: 0 });
+        MemFs {
+            state: Arc::new(Mutex::new(state)),
+            counts: Arc::default(),
+            exclusive,
+            handles: Arc::new(AtomicU64::new(1)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&self, node: &Node, flags: i32) -> (FileId, OpenMode) {
+        let file = FileId(self.handles.fetch_add(1, Ordering::Relaxed));
+        let read_only = flags & 3 == 0;
+        (file, OpenMode { keep_cache: self.exclusive, direct_io: node.direct, noflush: read_only })
+    }
+
+    /// References the kernel holds on what is not the root.
+    pub fn references(&self) -> u64 {
+        self.state()
+            .nodes
+            .values()
+            .filter(|node| node.attr.ino != InodeNo::ROOT)
+            .map(|node| node.references)
+            .sum()
+    }
+
+    /// Inodes, the root among them.
+    pub fn inodes(&self) -> usize {
+        self.state().nodes.len()
+    }
+
+    /// Changes a file behind the kernel's back.
+    pub fn poke(&self, name: &[u8], data: &[u8]) {
+        let mut state = self.state();
+        let ino = state.find(InodeNo::ROOT, name).unwrap();
+        let node = state.node(ino).unwrap();
+        node.data = data.to_vec();
+        node.touch(true);
+    }
+}
+
+impl Node {
+    fn touch(&mut self, data: bool) {
+        let now = Time::now();
+        self.attr.ctime = now;
+        if data {
+            self.attr.mtime = now;
+        }
+        if self.attr.kind == Kind::File {
+            self.attr.size = self.data.len() as u64;
+            self.attr.allocated = self.data.len() as u64;
+        }
+    }
+
+    fn kill_suid(&mut self) {
+        self.attr.mode &= !0o4000;
+        if self.attr.mode & 0o010 != 0 {
+            self.attr.mode &= !0o2000;
+        }
+    }
+}
+
+impl State {
+    fn node(&mut self, ino: InodeNo) -> Result<&mut Node> {
+        self.nodes.get_mut(&ino).ok_or(Errno::ENOENT)
+    }
+
+    fn add(&mut self, kind: Kind, mode: u16, parent: InodeNo, name: &[u8], caller: &Caller) -> InodeNo {
+        let ino = InodeNo(self.next);
+        self.next += 1;
+        let now = Time::now();
+        let attr = Attr {
+            ino,
+            kind,
+            mode: mode & !caller.umask,
+            nlink: if kind == Kind::Directory { 2 } else { 1 },
+            uid: caller.uid,
+            gid: caller.gid,
+            rdev: 0,
+            size: 0,
+            allocated: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+        };
+        let node = Node {
+            attr,
+            manner: Manner::of(name),
+            direct: name.ends_with(b".direct"),
+            data: Vec::new(),
+            entries: BTreeMap::new(),
+            names: HashMap::new(),
+            parent,
+            xattrs: BTreeMap::new(),
+            references: 0,
+        };
+        self.nodes.insert(ino, node);
+        ino
+    }
+
+    fn find(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
+        let dir = self.node(parent)?;
+        if dir.attr.kind != Kind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        let cookie = dir.names.get(name).ok_or(Errno::ENOENT)?;
+        Ok(dir.entries[cookie].1)
+    }
+
+    fn enter(&mut self, parent: InodeNo, name: &[u8], ino: InodeNo) -> Result<()> {
+        let cookie = self.next;
+        self.next += 1;
+        let dir = self.node(parent)?;
+        dir.entries.insert(cookie + 2, (name.to_vec(), ino));
+        dir.names.insert(name.to_vec(), cookie + 2);
+        dir.touch(true);
+        self.node(ino)?.parent = parent;
+        Ok(())
+    }
+
+    fn remove(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
+        let dir = self.node(parent)?;
+        let cookie = dir.names.remove(name).ok_or(Errno::ENOENT)?;
+        let (_, ino) = dir.entries.remove(&cookie).unwrap();
+        dir.touch(true);
+        Ok(ino)
+    }
+
+    fn drop_name(&mut self, ino: InodeNo) -> Result<()> {
+        let node = self.node(ino)?;
+        node.attr.nlink = if node.attr.kind == Kind::Directory { 0 } else { node.attr.nlink - 1 };
+        node.touch(false);
+        self.reap(ino);
+        Ok(())
+    }
+
+    fn reap(&mut self, ino: InodeNo) {
+        if self.nodes.get(&ino).is_some_and(|node| node.attr.nlink == 0 && node.references == 0) {
+            self.nodes.remove(&ino);
+        }
+    }
+
+    fn referenced(&mut self, ino: InodeNo) -> Result<Attr> {
+        let node = self.node(ino)?;
+        node.references += 1;
+        Ok(node.attr.clone())
+    }
+
+    fn make(
+        &mut self,
+        kind: Kind,
+        mode: u16,
+        parent: InodeNo,
+        name: &[u8],
+        caller: &Caller,
+    ) -> Result<InodeNo> {
+        if self.find(parent, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        let ino = self.add(kind, mode, parent, name, caller);
+        self.enter(parent, name, ino)?;
+        Ok(ino)
+    }
+}
+
+impl FileSystem for MemFs {
+    fn exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
+        self.counts.lookups.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state();
+        let ino = match name {
+            b"." => parent,
+            b".." => state.node(parent)?.parent,
+            _ => state.find(parent, name)?,
+        };
+        state.referenced(ino)
+    }
+
+    fn forget(&self, ino: InodeNo, count: u64) {
+        let mut state = self.state();
+        if let Ok(node) = state.node(ino) {
+            node.references =
+                node.references.checked_sub(count).expect("more references given back than taken");
+        }
+        state.reap(ino);
+    }
+
+    fn getattr(&self, ino: InodeNo) -> Result<Attr> {
+        self.counts.getattrs.fetch_add(1, Ordering::Relaxed);
+        Ok(self.state().node(ino)?.attr.clone())
+    }
+
+    fn setattr(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> Pending<Attr> {
+        let mut state = self.state();
+        ready(state.node(ino).map(|node| {
+            if change.kill_suid {
+                node.kill_suid();
+            }
+            if let Some(size) = size {
+                node.data.resize(size as usize, 0);
+                node.touch(true);
+            }
+            node.touch(false);
+            let attr = &mut node.attr;
+            attr.mode = change.mode.unwrap_or(attr.mode);
+            attr.uid = change.uid.unwrap_or(attr.uid);
+            attr.gid = change.gid.unwrap_or(attr.gid);
+            attr.atime = change.atime.unwrap_or(attr.atime);
+            attr.mtime = change.mtime.unwrap_or(attr.mtime);
+            attr.clone()
+        }))
+    }
+
+    fn mknod(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+        caller: &Caller,
+    ) -> Result<Attr> {
+        let mut state = self.state();
+        let ino = state.make(kind, mode, parent, name, caller)?;
+        state.node(ino)?.attr.rdev = rdev;
+        state.referenced(ino)
+    }
+
+    fn symlink(&self, parent: InodeNo, name: &[u8], target: &[u8], caller: &Caller) -> Result<Attr> {
+        let mut state = self.state();
+        let ino = state.make(Kind::Symlink, 0o777, parent, name, caller)?;
+        let node = state.node(ino)?;
+        node.data = target.to_vec();
+        node.attr.size = target.len() as u64;
+        state.referenced(ino)
+    }
+
+    fn create(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)> {
+        if name == b"panic-on-create" {
+            panic!("as the test wants it");
+        }
+        let mut state = self.state();
+        let ino = state.make(Kind::File, mode, parent, name, caller)?;
+        let (file, mode) = self.opened(state.node(ino)?, flags);
+        Ok((state.referenced(ino)?, file, mode))
+    }
+
+    fn tmpfile(
+        &self,
+        parent: InodeNo,
+        mode: u16,
+        flags: i32,
+        caller: &Caller,
+    ) -> Result<(Attr, FileId, OpenMode)> {
+        let mut state = self.state();
+        let ino = state.add(Kind::File, mode, parent, b"", caller);
+        state.node(ino)?.attr.nlink = 0;
+        let (file, mode) = self.opened(state.node(ino)?, flags);
+        Ok((state.referenced(ino)?, file, mode))
+    }
+
+    fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        let ino = state.remove(parent, name)?;
+        state.drop_name(ino)
+    }
+
+    fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        let ino = state.find(parent, name)?;
+        if !state.node(ino)?.entries.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        state.remove(parent, name)?;
+        state.drop_name(ino)
+    }
+
+    fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8]) -> Result<Attr> {
+        let mut state = self.state();
+        if state.find(parent, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        state.enter(parent, name, ino)?;
+        let node = state.node(ino)?;
+        node.attr.nlink += 1;
+        node.touch(false);
+        state.referenced(ino)
+    }
+
+    fn rename(
+        &self,
+        parent: InodeNo,
+        name: &[u8],
+        new_parent: InodeNo,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let mut state = self.state();
+        let moved = state.find(parent, name)?;
+        let target = state.find(new_parent, new_name).ok();
+        match (mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
+            (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
+            (RenameMode::Exchange, Some(other)) => {
+                state.remove(parent, name)?;
+                state.remove(new_parent, new_name)?;
+                state.enter(parent, name, other)?;
+                return state.enter(new_parent, new_name, moved);
+            }
+            (_, Some(replaced)) => {
+                state.remove(new_parent, new_name)?;
+                state.drop_name(replaced)?;
+            }
+            (_, None) => {}
+        }
+        state.remove(parent, name)?;
+        state.enter(new_parent, new_name, moved)
+    }
+
+    fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
+        Ok(self.state().node(ino)?.data.clone())
+    }
+
+    fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
+        let mut state = self.state();
+        Ok(self.opened(state.node(ino)?, flags))
+    }
+
+    fn read(&self, ino: InodeNo, _file: FileId, offset: u64, len: u32) -> Pending<ReadReply> {
+        self.counts.reads.fetch_add(1, Ordering::SeqCst);
+        self.counts.largest_read.fetch_max(len as usize, Ordering::Relaxed);
+        let mut state = self.state();
+        let node = match state.node(ino) {
+            Ok(node) => node,
+            Err(errno) => return ready(Err(errno)),
+        };
+        let start = (offset as usize).min(node.data.len());
+        let end = (start + len as usize).min(node.data.len());
+        // Many small pieces: more than one system call takes.
+        let pieces: ReadReply = node.data[start..end].chunks(700).map(Bytes::copy_from_slice).collect();
+        let mut given_up = GivenUp(Some(Arc::clone(&self.counts.given_up)));
+        match node.manner {
+            Manner::Plain => {
+                given_up.done();
+                ready(Ok(pieces))
+            }
+            Manner::Hang => Box::pin(async move {
+                let _given_up = given_up;
+                future::pending().await
+            }),
+            Manner::Slow => Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                given_up.done();
+                Ok(pieces)
+            }),
+            Manner::Panic => {
+                given_up.done();
+                panic!("as the test wants it")
+            }
+            Manner::PanicLater => Box::pin(async move {
+                given_up.done();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                panic!("as the test wants it")
+            }),
+        }
+    }
+
+    fn write(&self, ino: InodeNo, _file: FileId, offset: u64, data: Bytes, kill_suid: bool) -> Pending<u32> {
+        self.counts.writes.fetch_add(1, Ordering::Relaxed);
+        self.counts.largest_write.fetch_max(data.len(), Ordering::Relaxed);
+        if data.len() >= 1 << 20 && data.as_ptr().align_offset(4096) != 0 {
+            self.counts.unaligned_large_writes.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut state = self.state();
+        ready(state.node(ino).map(|node| {
+            if kill_suid {
+                self.counts.killing_writes.fetch_add(1, Ordering::Relaxed);
+                node.kill_suid();
+            }
+            let start = offset as usize;
+            let end = start + data.len();
+            if node.data.len() < end {
+                node.data.resize(end, 0);
+            }
+            node.data[start..end].copy_from_slice(&data);
+            node.touch(true);
+            data.len() as u32
+        }))
+    }
+
+    fn flush(&self, _ino: InodeNo, _file: FileId) -> Pending<()> {
+        self.counts.flushes.fetch_add(1, Ordering::Relaxed);
+        ready(Ok(()))
+    }
+
+    fn fsync(&self, _ino: InodeNo, _file: FileId, _datasync: bool) -> Pending<()> {
+        self.counts.fsyncs.fetch_add(1, Ordering::Relaxed);
+        ready(Ok(()))
+    }
+
+    fn fsyncdir(&self, _ino: InodeNo) -> Pending<()> {
+        self.counts.fsyncs.fetch_add(1, Ordering::Relaxed);
+        ready(Ok(()))
+    }
+
+    fn release(&self, _ino: InodeNo, _file: FileId) -> Pending<()> {
+        self.counts.releases.fetch_add(1, Ordering::SeqCst);
+        ready(Ok(()))
+    }
+
+    fn fallocate(&self, ino: InodeNo, _file: FileId, offset: u64, len: u64, mode: i32) -> Pending<()> {
+        let mut state = self.state();
+        ready(state.node(ino).and_then(|node| {
+            let (start, end) = (offset as usize, (offset + len) as usize);
+            match mode {
+                0 => {
+                    if node.data.len() < end {
+                        node.data.resize(end, 0);
+                    }
+                }
+                // PUNCH_HOLE | KEEP_SIZE
+                3 => {
+                    let size = node.data.len();
+                    node.data[start.min(size)..end.min(size)].fill(0);
+                }
+                _ => return Err(Errno::EOPNOTSUPP),
+            }
+            node.touch(true);
+            Ok(())
+        }))
+    }
+
+    fn lseek(&self, ino: InodeNo, offset: u64, whence: i32) -> Pending<u64> {
+        let mut state = self.state();
+        ready(state.node(ino).and_then(|node| {
+            let size = node.data.len() as u64;
+            match whence {
+                _ if offset >= size => Err(Errno::ENXIO),
+                libc::SEEK_DATA => Ok(offset),
+                libc::SEEK_HOLE => Ok(size),
+                _ => Err(Errno::EINVAL),
+            }
+        }))
+    }
+
+    fn copy_file_range(
+        &self,
+        source: InodeNo,
+        source_offset: u64,
+        target: InodeNo,
+        target_offset: u64,
+        len: u64,
+    ) -> Pending<u64> {
+        let mut state = self.state();
+        ready((|| {
+            let from = &state.node(source)?.data;
+            let start = (source_offset as usize).min(from.len());
+            let piece = from[start..(start + len as usize).min(from.len())].to_vec();
+            let node = state.node(target)?;
+            let end = target_offset as usize + piece.len();
+            if node.data.len() < end {
+                node.data.resize(end, 0);
+            }
+            node.data[target_offset as usize..end].copy_from_slice(&piece);
+            node.touch(true);
+            Ok(piece.len() as u64)
+        })())
+    }
+
+    fn opendir(&self, _ino: InodeNo) -> Result<FileId> {
+        Ok(FileId(self.handles.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn readdir(
+        &self,
+        dir: InodeNo,
+        after: u64,
+        plus: bool,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        self.counts.readdirs.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state();
+        let parent = state.node(dir)?.parent;
+        let entries: Vec<_> =
+            state.node(dir)?.entries.range(after + 1..).map(|(c, (n, i))| (*c, n.clone(), *i)).collect();
+        let dots = [(1, b".".to_vec(), dir), (2, b"..".to_vec(), parent)];
+        for (cookie, name, ino) in dots.into_iter().filter(|dot| dot.0 > after).chain(entries) {
+            let attr = state.node(ino)?.attr.clone();
+            let kind = attr.kind;
+            if !visit(DirEntry { cookie, ino, kind, name: &name, attr: plus.then_some(attr) }) {
+                break;
+            }
+            if plus && cookie > 2 {
+                state.referenced(ino)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
+        self.state().node(ino)?.xattrs.get(name).cloned().ok_or(Errno::ENODATA)
+    }
+
+    fn setxattr(
+        &self,
+        ino: InodeNo,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        _kill_sgid: bool,
+    ) -> Result<()> {
+        let mut state = self.state();
+        let xattrs = &mut state.node(ino)?.xattrs;
+        match (mode, xattrs.contains_key(name)) {
+            (XattrMode::CreateOnly, true) => Err(Errno::EEXIST),
+            (XattrMode::ReplaceOnly, false) => Err(Errno::ENODATA),
+            _ => {
+                xattrs.insert(name.to_vec(), value.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    fn listxattr(&self, ino: InodeNo) -> Result<Vec<Vec<u8>>> {
+        Ok(self.state().node(ino)?.xattrs.keys().cloned().collect())
+    }
+
+    fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Result<()> {
+        self.state().node(ino)?.xattrs.remove(name).map(drop).ok_or(Errno::ENODATA)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        Ok(StatFs { blocks: 1000, bfree: 600, bavail: 500, files: 100, ffree: 90, bsize: 4096, namelen: 255 })
+    }
+
+    fn flush_all(&self) -> Pending<()> {
+        ready(Ok(()))
+    }
+}

@@ -1,6 +1,6 @@
 //! What a namespace call can answer instead of a result.
 
-use headrace_kv::{KvError, Stop};
+use headrace_kv::KvError;
 use headrace_layout::extent::DecodeError;
 
 /// The answer of a namespace call.
@@ -111,18 +111,11 @@ impl MetaError {
             MetaError::Loop => libc::ELOOP,
             MetaError::Unsupported(_) => libc::EOPNOTSUPP,
             MetaError::Kv(KvError::Full { .. }) => libc::ENOSPC,
+            MetaError::Kv(KvError::Limit(_)) => libc::EFBIG,
             MetaError::NotFormatted
             | MetaError::NewerSchema { .. }
             | MetaError::Kv(_)
             | MetaError::Corrupt(_) => libc::EIO,
-        }
-    }
-
-    /// For a closure inside the engine: what to tell the engine. Engine failures pass through, the rest aborts.
-    pub(crate) fn as_stop(&self) -> Stop {
-        match self {
-            MetaError::Kv(error) => Stop::Kv(error.clone()),
-            _ => Stop::Abort,
         }
     }
 }

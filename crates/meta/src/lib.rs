@@ -40,3 +40,6 @@ pub const MAX_LINKS: u32 = 65_000;
 pub const MAX_FILE_SIZE: u64 = headrace_layout::CHUNK_SIZE << 32;
 /// Granularity of [`Namespace::collapse`] and [`Namespace::insert`], bytes.
 pub const SHIFT_ALIGNMENT: u64 = 4096;
+
+#[cfg(test)]
+mod tests;

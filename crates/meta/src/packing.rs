@@ -126,16 +126,21 @@ impl<'a> Chunks<'a> {
 
     fn find_anywhere(&self, id: u64, ino: InodeNo, refs: &mut Vec<InlineRef>) -> Result<()> {
         let mut outcome = Ok(());
-        chunks::scan(self.read, ino, (0, MAX_FILE_SIZE), &mut |index, value| match ExtentMap::decode(value) {
-            Ok(map) => {
-                collect(ino, index, &map, id, refs);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                outcome = Err(MetaError::from(error));
-                ControlFlow::Break(())
-            }
-        })?;
+        chunks::scan(
+            self.read,
+            ino,
+            (0, MAX_FILE_SIZE),
+            &mut |index, value| match ExtentMap::decode(value) {
+                Ok(map) => {
+                    collect(ino, index, &map, id, refs);
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    outcome = Err(MetaError::from(error));
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
         outcome
     }
 }

@@ -29,10 +29,9 @@ impl Time {
 impl From<SystemTime> for Time {
     fn from(time: SystemTime) -> Time {
         match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => Time {
-                secs: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-                nanos: after.subsec_nanos(),
-            },
+            Ok(after) => {
+                Time { secs: i64::try_from(after.as_secs()).unwrap_or(i64::MAX), nanos: after.subsec_nanos() }
+            }
             Err(earlier) => Time::default().before(earlier.duration()),
         }
     }
@@ -41,8 +40,7 @@ impl From<SystemTime> for Time {
 impl From<Time> for SystemTime {
     fn from(time: Time) -> SystemTime {
         let whole = Duration::from_secs(time.secs.unsigned_abs());
-        let base =
-            if time.secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+        let base = if time.secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
         base.and_then(|base| base.checked_add(Duration::from_nanos(u64::from(time.nanos))))
             .unwrap_or(UNIX_EPOCH)
     }

@@ -169,6 +169,3 @@ impl Checker<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -135,7 +135,11 @@ impl Checker<'_> {
         if kind != entry.kind {
             self.error(
                 ProblemKind::WrongKind(ino),
-                format!("name {:?} in directory {dir} calls inode {ino} {:?}, it is {kind:?}", text(name), entry.kind),
+                format!(
+                    "name {:?} in directory {dir} calls inode {ino} {:?}, it is {kind:?}",
+                    text(name),
+                    entry.kind
+                ),
             );
         }
         if !is_link && home != dir {

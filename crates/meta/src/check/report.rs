@@ -96,4 +96,3 @@ pub struct CheckSummary {
     /// Problems reported.
     pub problems: u64,
 }
-

@@ -18,10 +18,7 @@ impl Checker<'_> {
             .map(|(&ino, seen)| (ino, seen.inode.home))
             .collect();
         if !parents.contains_key(&InodeNo::ROOT) {
-            self.error(
-                ProblemKind::MissingInode(InodeNo::ROOT),
-                "the root directory does not exist".into(),
-            );
+            self.error(ProblemKind::MissingInode(InodeNo::ROOT), "the root directory does not exist".into());
         }
         let mut settled = HashSet::from([InodeNo::ROOT]);
         for &dir in parents.keys() {
@@ -84,8 +81,7 @@ impl Checker<'_> {
             );
         }
         let found = (counters.inodes, counters.bytes, counters.inline_bytes);
-        let bytes =
-            self.inodes.values().fold(0u64, |sum, seen| sum.wrapping_add(seen.inode.allocated));
+        let bytes = self.inodes.values().fold(0u64, |sum, seen| sum.wrapping_add(seen.inode.allocated));
         let expected = (self.summary.inodes, bytes, self.inline_bytes);
         if found != expected {
             self.warning(

@@ -11,6 +11,9 @@ use crate::record::{InlineRecord, Inode};
 use crate::transaction::Tx;
 use crate::{MetaError, Result, key};
 
+/// Bytes of inline values after which a transaction copies no further one.
+const MAX_COPIED: usize = 8 << 20;
+
 impl Namespace {
     /// Makes a range of `dst` show the same bytes as one of `src`, holes too, up to the end of `src`; answers how many bytes.
     /// Segments are shared, inline values copied. A long range takes several transactions. Ranges of one file must not
@@ -60,23 +63,28 @@ fn clone_step(
         return Ok(0);
     }
     let step = chunks::step_end(tx.read(), src, from, from + left)? - from;
-    let step = chunks::step_end(tx.read(), dst, to, to + step)? - to;
+    let mut step = chunks::step_end(tx.read(), dst, to, to + step)? - to;
     let mut pieces = pieces_in(tx, src, from, from + step)?;
     let mut copies = HashMap::new();
-    for piece in &mut pieces {
+    let mut copied = 0;
+    for index in 0..pieces.len() {
+        let piece = &mut pieces[index];
         piece.offset = piece.offset - from + to;
-        if let ExtentData::Inline { id, skip } = &mut piece.data {
-            let copy = match copies.get(id) {
-                Some(copy) => *copy,
-                None => {
-                    let start = piece.offset.saturating_sub(u64::from(*skip));
-                    let copy = copy_inline(tx, src, *id, dst, start)?;
-                    copies.insert(*id, copy);
-                    copy
-                }
-            };
-            *id = copy;
+        let ExtentData::Inline { id, skip } = &mut piece.data else { continue };
+        if let Some(copy) = copies.get(id) {
+            *id = *copy;
+            continue;
         }
+        if copied > MAX_COPIED {
+            step = piece.offset - to;
+            pieces.truncate(index);
+            break;
+        }
+        let start = piece.offset.saturating_sub(u64::from(*skip));
+        let (copy, bytes) = copy_inline(tx, src, *id, dst, start)?;
+        copied += bytes;
+        copies.insert(*id, copy);
+        *id = copy;
     }
     let now = tx.now;
     let inode = tx.inode(dst)?;
@@ -91,9 +99,10 @@ fn clone_step(
     Ok(step)
 }
 
-fn copy_inline(tx: &mut Tx<'_>, src: InodeNo, id: u64, dst: InodeNo, offset: u64) -> Result<u64> {
+/// Answers the copy's id and its stored length.
+fn copy_inline(tx: &mut Tx<'_>, src: InodeNo, id: u64, dst: InodeNo, offset: u64) -> Result<(u64, usize)> {
     let missing = || MetaError::Corrupt(format!("inline value {id} of inode {src} is missing"));
     let record = InlineRecord::load(tx.read(), id)?.ok_or_else(missing)?;
     let sealed = tx.read().get(&key::inline(src, id))?.ok_or_else(missing)?.into_owned();
-    tx.add_inline(dst, offset, record.len, &sealed)
+    Ok((tx.add_inline(dst, offset, record.len, &sealed)?, sealed.len()))
 }

@@ -45,7 +45,11 @@ impl Namespace {
                     at = start + u64::from(extent.len);
                 }
                 // A chunk that data does not reach the end of has a hole there.
-                if hole && at < base + CHUNK_SIZE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if hole && at < base + CHUNK_SIZE {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             })?;
             outcome?;
             if hole {

@@ -10,8 +10,8 @@ use crate::namespace::Namespace;
 use crate::transaction::Tx;
 use crate::{Attr, MAX_FILE_SIZE, MetaError, Result, SHIFT_ALIGNMENT};
 
-/// Most bytes of stored extents that may have to move, all in one transaction.
-const MAX_MOVED: usize = 64 << 20;
+/// Most bytes of stored extents that may have to move, all in one transaction (half of what an engine takes).
+const MAX_MOVED: usize = 32 << 20;
 
 impl Namespace {
     /// Takes a range out. Offset and length are multiples of [`SHIFT_ALIGNMENT`]; the range ends before the file does.

@@ -25,7 +25,9 @@ impl Namespace {
             };
             let inode = Inode::load(read, ino)?;
             inode.map(|inode| inode.attr(ino)).ok_or_else(|| {
-                MetaError::Corrupt(format!("a name in directory {parent} stands for inode {ino}, which is missing"))
+                MetaError::Corrupt(format!(
+                    "a name in directory {parent} stands for inode {ino}, which is missing"
+                ))
             })
         })
     }

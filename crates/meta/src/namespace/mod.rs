@@ -15,7 +15,7 @@ pub(crate) use xattr::{drop_capability, erase_all as drop_xattrs, expected_flags
 
 use std::sync::Arc;
 
-use headrace_kv::{Engine, Read, Stop};
+use headrace_kv::{Engine, EngineExt, Read};
 use headrace_layout::InodeNo;
 
 use crate::record::{Counters, Flags, Inode};
@@ -63,7 +63,8 @@ impl Namespace {
 
     /// Opens what [`Namespace::format`] made. What a crash left unfinished is listed by [`Namespace::orphans`].
     pub fn open(engine: Arc<dyn Engine>) -> Result<Namespace> {
-        let found = view(&*engine, |read| Ok(read.get(key::SCHEMA)?.map(|bytes| bytes.into_owned())))?
+        let found = engine
+            .view_with(|read| Ok::<_, MetaError>(read.get(key::SCHEMA)?.map(|bytes| bytes.into_owned())))?
             .ok_or(MetaError::NotFormatted)?;
         let found = match found.as_slice().try_into() {
             Ok(bytes) => u32::from_be_bytes(bytes),
@@ -83,7 +84,7 @@ impl Namespace {
 
     /// Runs `f` over a consistent view.
     pub(crate) fn view<T>(&self, f: impl FnMut(&dyn Read) -> Result<T>) -> Result<T> {
-        view(&*self.engine, f)
+        self.engine.view_with(f)
     }
 
     /// Runs `f` as one transaction; it may run several times and must have no effect outside.
@@ -92,37 +93,15 @@ impl Namespace {
     }
 }
 
-/// Keeps the namespace's own answer while the engine only learns whether to go on.
-fn answered<T>(answer: Option<Result<T>>, stop: Option<Stop>) -> Result<T> {
-    match (stop, answer) {
-        (Some(Stop::Kv(error)), _) => Err(error.into()),
-        (_, Some(answer)) => answer,
-        (_, None) => Err(MetaError::Corrupt("the metadata engine ran nothing".into())),
-    }
-}
-
-fn view<T>(engine: &dyn Engine, mut f: impl FnMut(&dyn Read) -> Result<T>) -> Result<T> {
-    let mut answer = None;
-    let outcome = engine.view(&mut |read| {
-        let result = f(read);
-        let stop = result.as_ref().err().map(MetaError::as_stop);
-        answer = Some(result);
-        stop.map_or(Ok(()), Err)
-    });
-    answered(answer, outcome.err())
-}
-
 fn update<T>(engine: &dyn Engine, mut f: impl FnMut(&mut Tx<'_>) -> Result<T>) -> Result<T> {
     let now = Time::now();
-    let mut answer = None;
-    let outcome = engine.transact(&mut |txn| {
+    let (value, _) = engine.transact_with(|txn| {
         let mut tx = Tx::new(txn, now);
-        let result = f(&mut tx).and_then(|value| tx.finish().map(|()| value));
-        let stop = result.as_ref().err().map(MetaError::as_stop);
-        answer = Some(result);
-        stop.map_or(Ok(()), Err)
-    });
-    answered(answer, outcome.err())
+        let value = f(&mut tx)?;
+        tx.finish()?;
+        Ok::<T, MetaError>(value)
+    })?;
+    Ok(value)
 }
 
 impl Inode {

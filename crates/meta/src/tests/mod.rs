@@ -1,0 +1,17 @@
+//! What the namespace does, over the engine that volumes use and over one that repeats every transaction. Each test ends
+//! with a check that finds nothing.
+
+mod attributes;
+mod corruption;
+mod data;
+mod engine;
+mod fixture;
+mod listing;
+mod model;
+mod names;
+mod ranges;
+mod rename;
+mod segments;
+mod steps;
+mod totals;
+mod xattrs;

@@ -78,10 +78,11 @@ impl Backoff {
         let high = self.previous.max(low).saturating_mul(3).clamp(low, self.policy.cap);
         let own = self.random.between(low, high);
         self.previous = own;
+        // Sleeping up to the deadline only to fail would help nobody: leave at least as much time as is slept.
+        let own = own.min(self.remaining(now) / 2);
         let wait = own.max(retry_after.unwrap_or(Duration::ZERO));
-        // Sleeping up to the deadline only to fail would help nobody.
         match now.checked_add(wait) {
-            Some(end) if end < self.policy.deadline => Decision::Wait(wait),
+            Some(end) if own >= low && end < self.policy.deadline => Decision::Wait(wait),
             _ => Decision::GiveUp,
         }
     }
@@ -156,8 +157,12 @@ mod tests {
                 let base = if failure == Failure::Throttled { policy.throttled_base } else { policy.base };
                 match backoff.failed(now, failure, retry_after) {
                     Decision::GiveUp => {
-                        let longest = policy.cap.max(retry_after.unwrap_or_default());
-                        prop_assert!(failure == Failure::Permanent || now + longest >= policy.deadline);
+                        let low = base.min(policy.cap);
+                        prop_assert!(
+                            failure == Failure::Permanent
+                                || now + 2 * low > policy.deadline
+                                || now + retry_after.unwrap_or_default() >= policy.deadline
+                        );
                     }
                     Decision::Wait(wait) => {
                         prop_assert!(failure != Failure::Permanent);

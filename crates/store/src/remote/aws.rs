@@ -184,7 +184,11 @@ impl Profile {
             let content = match ini::read_limited(&path) {
                 Ok(content) => content,
                 Err(error) => {
-                    profile.places.push(format!("{} ({error})", path.display()));
+                    let why = match error.kind() {
+                        std::io::ErrorKind::NotFound => "not there".to_owned(),
+                        _ => error.to_string(),
+                    };
+                    profile.places.push(format!("{} ({why})", path.display()));
                     continue;
                 }
             };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headrace_flow::backoff;
 
-use super::transport::{Exchange, RangeFault};
+use super::transport::{Exchange, RangeFault, is_missing_bucket, is_unknown_caller};
 use crate::error::{ErrorKind, one_line};
 
 /// What errors name: never a secret.
@@ -26,6 +26,8 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<Duration>,
     /// It is the bucket that is missing, not an object.
     pub(super) whole_store: bool,
+    /// The store said no without saying why, as it does in the answer to a HEAD.
+    pub(super) unexplained: bool,
     why: String,
     library: Option<Box<opendal::Error>>,
 }
@@ -38,7 +40,7 @@ impl From<opendal::Error> for Failure {
 
 impl Failure {
     fn new(kind: ErrorKind, why: String) -> Failure {
-        Failure { kind, retry_after: None, whole_store: false, why, library: None }
+        Failure { kind, retry_after: None, whole_store: false, unexplained: false, why, library: None }
     }
 
     pub(super) fn corrupt(why: String) -> Failure {
@@ -97,7 +99,7 @@ fn of_answer(
         (code, Some(message)) => format!("status {status} {code}: {message}"),
     };
     let bucket = &blame.bucket;
-    if matches!(code, "NoSuchBucket" | "ContainerNotFound" | "ContainerBeingDeleted")
+    if is_missing_bucket(code)
         || (status == 404
             && exchange.message.as_deref().is_some_and(|message| message.contains("bucket does not exist")))
     {
@@ -130,11 +132,8 @@ fn of_answer(
                 "{bucket} is in another region or at another endpoint ({said}); give the right --region or --endpoint"
             ),
         ),
-        (401, _)
-        | (_, "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "AuthenticationFailed") => (
-            ErrorKind::Denied,
-            format!("{server} does not accept the credentials ({said}); {}", renew(blame)),
-        ),
+        (401, _) => denied(server, &said, blame),
+        (_, code) if is_unknown_caller(code) => denied(server, &said, blame),
         (403, _) => (
             ErrorKind::Denied,
             format!(
@@ -157,7 +156,12 @@ fn of_answer(
         _ if library.is_temporary() => (ErrorKind::Transient, format!("{server} failed ({said})")),
         _ => (ErrorKind::Unsupported, format!("{server} does not accept the request ({said})")),
     };
-    Failure::new(kind, why)
+    let unexplained = (400..500).contains(&status) && code.is_empty() && exchange.message.is_none();
+    Failure { unexplained, ..Failure::new(kind, why) }
+}
+
+fn denied(server: &str, said: &str, blame: &Blame) -> (ErrorKind, String) {
+    (ErrorKind::Denied, format!("{server} does not accept the credentials ({said}); {}", renew(blame)))
 }
 
 fn renew(blame: &Blame) -> String {
@@ -254,6 +258,7 @@ mod tests {
         use opendal::ErrorKind as Library;
         for (status, code, library, kind) in [
             (404, "NoSuchKey", Library::NotFound, ErrorKind::NotFound),
+            (404, "XAdminUserNotFound", Library::NotFound, ErrorKind::Denied),
             (404, "NoSuchBucket", Library::ConfigInvalid, ErrorKind::NotFound),
             (403, "SignatureDoesNotMatch", Library::PermissionDenied, ErrorKind::Denied),
             (403, "AccessDenied", Library::PermissionDenied, ErrorKind::Denied),

@@ -225,6 +225,14 @@ impl RemoteStore {
                     let modified = found.last_modified().map(Into::into);
                     return Ok(ObjectMeta { key: key.to_owned(), size: found.content_length(), modified });
                 }
+                // The answer to a HEAD does not say whether the object, the bucket or the caller is not known; that to a GET does.
+                Err(failure) if failure.unexplained => {
+                    let failure = match operation.attempt(self.read_once(key, Some(0..1))).await {
+                        Err(explained) if explained.kind != ErrorKind::Corrupt => explained,
+                        _ => failure,
+                    };
+                    operation.after(failure).await?;
+                }
                 Err(failure) => operation.after(failure).await?,
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use opendal::raw::oio::ReadStream;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport};
 use opendal_http_transport_reqwest::ReqwestTransport;
@@ -57,6 +57,7 @@ impl HttpTransport for ObservedTransport {
             format!("{scheme}://{host}")
         });
         let asked = request.headers().get(RANGE).and_then(|range| range.to_str().ok()).and_then(parse_range);
+        let deleting = request.method() == Method::DELETE;
         note(|exchange| *exchange = Exchange { server, ..Exchange::default() });
 
         let response = self.0.fetch(request).await?;
@@ -78,7 +79,13 @@ impl HttpTransport for ObservedTransport {
         }
         let body = beginning(body).await?;
         let (code, message) = parse_error(&body.to_bytes());
+        // The library takes any "not found" for a deleted object, even if it is the bucket or the user that was not found.
+        let misread =
+            deleting && status == StatusCode::NOT_FOUND && code.as_deref().is_some_and(is_not_about_objects);
         note(|exchange| (exchange.code, exchange.message) = (code, message));
+        if misread {
+            return Err(Error::new(ErrorKind::Unexpected, "something other than the object was not found"));
+        }
         let length = body.len() as u64;
         let body = HttpBody::new(futures::stream::iter([Ok(body)]), Some(length));
         Ok(Response::from_parts(parts, body))
@@ -102,6 +109,23 @@ async fn beginning(mut body: HttpBody) -> opendal::Result<Buffer> {
         chunks.extend(chunk);
     }
     Ok(Buffer::from(chunks))
+}
+
+/// Whether a "not found" with this code is about the bucket or the caller.
+pub(super) fn is_not_about_objects(code: &str) -> bool {
+    is_missing_bucket(code) || is_unknown_caller(code)
+}
+
+/// Codes of S3, Azure, OSS and their like for a bucket that does not exist.
+pub(super) fn is_missing_bucket(code: &str) -> bool {
+    matches!(code, "NoSuchBucket" | "ContainerNotFound" | "ContainerBeingDeleted")
+}
+
+/// Codes for credentials that mean nobody; some servers send them with status 404.
+pub(super) fn is_unknown_caller(code: &str) -> bool {
+    matches!(code, "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "AuthenticationFailed")
+        || code.contains("User")
+        || code.contains("AccessKey")
 }
 
 /// First and last byte of a `Range: bytes=first-last`.

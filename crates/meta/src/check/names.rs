@@ -167,7 +167,9 @@ impl Checker<'_> {
 
     pub(super) fn judge_inodes(&mut self) {
         let inodes = std::mem::take(&mut self.inodes);
-        for (&ino, seen) in &inodes {
+        let mut in_order: Vec<_> = inodes.iter().collect();
+        in_order.sort_unstable_by_key(|(ino, _)| **ino);
+        for (&ino, seen) in in_order {
             self.judge_names(ino, seen);
             self.judge_contents(ino, seen);
         }

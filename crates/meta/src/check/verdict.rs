@@ -1,6 +1,6 @@
 //! What can be said only after everything was read: the shape of the tree, and totals.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use headrace_layout::InodeNo;
 
@@ -11,7 +11,7 @@ use crate::{DirTotals, Result, key};
 impl Checker<'_> {
     /// Every directory with a name must lead up to the root.
     pub(super) fn judge_tree(&mut self) {
-        let parents: HashMap<InodeNo, InodeNo> = self
+        let parents: BTreeMap<InodeNo, InodeNo> = self
             .inodes
             .iter()
             .filter(|(_, seen)| seen.inode.is_dir() && seen.inode.nlink > 0)

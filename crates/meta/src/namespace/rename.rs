@@ -44,7 +44,7 @@ impl Namespace {
             }
             refuse_own_subtree(tx, &from, parent, new_parent)?;
             match (mode, to) {
-                (_, Some(to)) if to.ino == from.ino => return Ok(unchanged),
+                (_, Some(to)) if to.ino == from.ino => Ok(unchanged),
                 (RenameMode::Exchange, Some(to)) => {
                     refuse_own_subtree(tx, &to, new_parent, parent)?;
                     exchange(tx, &from, from_place, &to, to_place)?;

@@ -110,7 +110,7 @@ impl Inode {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(104 + self.target.len());
+        let mut out = Vec::with_capacity(102 + self.target.len());
         out.extend_from_slice(&[VERSION, self.kind as u8]);
         out.extend_from_slice(&self.flags.0.to_be_bytes());
         out.extend_from_slice(&self.mode.to_be_bytes());

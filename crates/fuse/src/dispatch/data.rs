@@ -13,7 +13,7 @@ use crate::abi::{
 use crate::{Errno, FileId, InodeNo, Pending, ReadReply, SetAttr};
 
 /// Answers that do not fit `COPY_FILE_RANGE`'s 32 bits are kept within whole pages of it.
-const COPY_MAX_32: u64 = (u32::MAX & !4095) as u64;
+const COPY_MAX_32: u64 = 0xffff_f000;
 
 pub(super) fn open(call: &Call<'_>) -> Outcome {
     let arg: OpenRequest = call.args().take()?;

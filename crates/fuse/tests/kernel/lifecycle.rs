@@ -124,21 +124,69 @@ fn serves_until_killed() {
         Session::mount(MemFs::new(true), Path::new(&path), config("fsname=first"), runtime.handle().clone())
             .unwrap();
     eprintln!("mounted");
+    // Closed standard input asks for an orderly end.
+    if std::io::read_to_string(std::io::stdin()).is_ok() {
+        session.unmount(false).unwrap();
+    }
     session.wait();
+}
+
+/// This program again, serving a mount at `path`.
+fn serve(mut command: Command, path: &Path) -> Process {
+    let mut child = Process::spawn(
+        command
+            .args(["--ignored", "--exact", "--nocapture", "lifecycle::serves_until_killed"])
+            .env(CHILD, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped()),
+    );
+    let mut said = Vec::new();
+    for line in BufReader::new(child.0.stderr.take().unwrap()).lines() {
+        said.push(line.unwrap());
+        if said.last().is_some_and(|line| line == "mounted") {
+            return child;
+        }
+    }
+    panic!("not mounted: {said:?}");
+}
+
+#[test]
+fn an_ordinary_user_mounts_by_way_of_the_helper() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    // Where others may run it.
+    let program = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .tempdir()
+        .unwrap();
+    let copy = program.path().join("kernel-tests");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // Not every machine lets ordinary users open the device: in a mount namespace of its own, this one does.
+    let script = r#"
+        mount -t tmpfs -o dev none "$1" && mknod -m 666 "$1/fuse" c 10 229 && mount --bind "$1/fuse" /dev/fuse &&
+        shift && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+    "#;
+    let devices = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(devices.path()).arg(&copy);
+    let mut child = serve(command, dir.path());
+
+    let process = Path::new("/proc").join(child.0.id().to_string());
+    let table = fs::read_to_string(process.join("mountinfo")).unwrap();
+    let line = table.lines().find(|line| line.contains(" - fuse.headrace first ")).unwrap();
+    assert!(line.contains("nosuid") && line.contains("nodev") && line.contains("user_id=65534"), "{line}");
+    // Not even root is let in without allow_other.
+    let seen = process.join("root").join(dir.path().strip_prefix("/").unwrap());
+    assert_eq!(fs::read_dir(seen).unwrap_err().raw_os_error(), Some(libc::EACCES));
+    drop(child.0.stdin.take());
+    assert!(child.finish().success());
 }
 
 #[test]
 fn a_mount_whose_process_was_killed_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = Process::spawn(
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "lifecycle::serves_until_killed"])
-            .env(CHILD, dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped()),
-    );
-    let errors = BufReader::new(child.0.stderr.take().unwrap());
-    assert!(errors.lines().any(|line| line.unwrap() == "mounted"));
+    let mut child = serve(Command::new(std::env::current_exe().unwrap()), dir.path());
     fs::write(dir.path().join("f"), b"x").unwrap();
     child.signal(rustix::process::Signal::KILL);
     child.finish();

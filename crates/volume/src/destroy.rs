@@ -133,6 +133,10 @@ impl Doomed {
     /// Deletes the volume. Objects that are not its own stay.
     pub async fn destroy(self, progress: &ProgressFn<'_>) -> Result<DestroyReport> {
         let Doomed { location, store, state, plan } = self;
+        if let Some((state, _)) = &state {
+            // If this ends between the superblock and the metadata, a new format may wipe the rest.
+            state.mark_incomplete()?;
+        }
         let mut report = DestroyReport {
             segments: 0,
             bytes: 0,

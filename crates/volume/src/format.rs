@@ -138,7 +138,7 @@ async fn format_prepared(
     clear_leftovers(&state, location)?;
     let made = write_volume(store, location, &state, options, superblock).await;
     match &made {
-        Ok(()) => state.end_format()?,
+        Ok(()) => state.mark_complete()?,
         // It may be there after all: then its metadata must be, too. The marker stays, so a new format may wipe it.
         Err(Failure { superblock_unknown: true, .. }) => {}
         Err(_) => remove_quietly(&state),
@@ -167,7 +167,7 @@ async fn write_volume(
     options: &FormatOptions,
     superblock: &Superblock,
 ) -> Result<(), Failure> {
-    state.begin_format()?;
+    state.mark_incomplete()?;
     state.set_identity(&Identity {
         uuid: superblock.uuid,
         name: superblock.name.clone(),
@@ -235,9 +235,9 @@ async fn refuse_foreign_objects(store: &dyn ObjectStore, location: &Location, st
     Ok(())
 }
 
-/// Wipes what a killed format left in `state`; refuses a directory with anything else in it.
+/// Wipes what a killed format or destroy left in `state`; refuses a directory with anything else in it.
 fn clear_leftovers(state: &StateDir, location: &Location) -> Result<()> {
-    let half = state.is_half_formatted()?;
+    let half = state.is_incomplete()?;
     if let (false, Some(identity)) = (half, state.identity()?) {
         return Err(VolumeError::StateDir {
             path: state.path().to_owned(),

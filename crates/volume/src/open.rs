@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use headrace_kv::Engine;
+use headrace_kv::{Engine, KvError};
 use headrace_layout::Codec;
 use headrace_layout::crypto::{DataKey, MasterKey};
 use headrace_layout::superblock::Superblock;
@@ -77,9 +77,9 @@ impl Volume {
         let state_dir = locate(location, options.state_dir.as_deref(), &superblock)?;
         let lock = Lock::acquire(&state_dir, &location.to_string(), options.mountpoint.as_deref())?;
         check_identity(location, &state_dir, &superblock)?;
-        if state_dir.is_half_formatted()? {
-            // The superblock is there, so format had done all but this.
-            state_dir.end_format()?;
+        if state_dir.is_incomplete()? {
+            // The superblock is there, so format had done all but this (or destroy nothing but this).
+            state_dir.mark_complete()?;
         }
         let engine = engine::open(&state_dir)?;
         let meta = Arc::new(Namespace::open(Arc::clone(&engine))?);
@@ -122,10 +122,18 @@ impl Volume {
     }
 
     /// Makes metadata durable, closes the engine and lets others open the volume. Blocks. Harmless when repeated.
+    ///
+    /// While the metadata's disk is full nothing can be made durable: then the volume stays open and held, and this can be
+    /// called again.
     pub fn close(&self) -> Result<()> {
-        let Some(lock) = self.lock.lock().take() else { return Ok(()) };
+        let mut lock = self.lock.lock();
+        if lock.is_none() {
+            return Ok(());
+        }
         let closed = self.engine.close();
-        drop(lock);
+        if !matches!(closed, Err(KvError::Full { .. })) {
+            *lock = None;
+        }
         Ok(closed?)
     }
 

@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use headrace_layout::{ExtentData, InodeNo, SegmentBuilder, SegmentSlice};
+use headrace_layout::{Codec, Compression, ExtentData, InodeNo, SegmentBuilder, SegmentFull, SegmentSlice};
 use headrace_meta::{MetaError, Swap};
 
-use crate::error::Result;
+use crate::error::{Result, VolumeError};
 use crate::open::Volume;
 use crate::pending::PendingSegment;
 
 /// Swaps in one transaction, at most.
 const SWAPS_PER_COMMIT: usize = 512;
+
+/// Plain bytes from which on compressing takes long enough to be done beside the async runtime.
+const LONG_PUSH: usize = 128 << 10;
 
 /// One run for a new segment.
 pub(crate) struct Piece {
@@ -111,23 +114,25 @@ impl<'a> Rewriter<'a> {
         if self.open.as_ref().is_some_and(|open| open.builder.stored_len().saturating_add(len) > target) {
             self.flush().await?;
         }
-        let open = match &mut self.open {
+        let mut open = match self.open.take() {
             Some(open) => open,
             None => {
                 let pending = self.volume.pending.begin(self.now);
                 let builder =
                     SegmentBuilder::new(&self.volume.codec, self.volume.superblock.uuid, pending.id());
-                self.open.insert(Open { pending, builder, swaps: BTreeMap::new() })
+                Open { pending, builder, swaps: BTreeMap::new() }
             }
         };
-        let parts: Vec<&[u8]> = piece.plain.iter().map(|b| &b[..]).collect();
-        let slice = open.builder.push_run(piece.ino, piece.offset, &parts)?;
+        let run = push_run(&self.volume.codec, open.builder, piece.ino, piece.offset, piece.plain).await?;
+        open.builder = run.0;
+        let slice = run.1?;
         self.done.plain_bytes += len as u64;
         for user in piece.users {
             let new = SegmentSlice { skip: slice.skip.saturating_add(user.at), ..slice.clone() };
             let swap = Swap { offset: user.offset, len: user.len, expect: user.expect, new };
             open.swaps.entry(user.ino).or_default().push(swap);
         }
+        self.open = Some(open);
         Ok(())
     }
 
@@ -168,4 +173,25 @@ impl<'a> Rewriter<'a> {
         drop(pending);
         Ok(())
     }
+}
+
+/// Adds a run to a builder; beside the async runtime if that takes long.
+async fn push_run(
+    codec: &Codec,
+    mut builder: SegmentBuilder,
+    ino: InodeNo,
+    offset: u64,
+    plain: Vec<Bytes>,
+) -> Result<(SegmentBuilder, Result<SegmentSlice, SegmentFull>)> {
+    let len: usize = plain.iter().map(Bytes::len).sum();
+    let push = move || {
+        let parts: Vec<&[u8]> = plain.iter().map(|b| &b[..]).collect();
+        let slice = builder.push_run(ino, offset, &parts);
+        (builder, slice)
+    };
+    if len < LONG_PUSH || codec.compression() == Compression::None {
+        return Ok(push());
+    }
+    let pushed = tokio::task::spawn_blocking(push).await;
+    pushed.map_err(|e| VolumeError::System { operation: "compressing", detail: e.to_string() })
 }

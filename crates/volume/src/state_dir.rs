@@ -27,8 +27,8 @@ pub const STATE_DIR_VARIABLE: &str = "HEADRACE_STATE_DIR";
 const ENGINE: &str = "engine";
 /// Says which volume the directory belongs to.
 const IDENTITY: &str = "volume.json";
-/// There while `format` is at work; what it leaves after a crash may be wiped.
-const FORMATTING: &str = "formatting";
+/// There while `format` or `destroy` is at work; what they leave after a crash may be wiped.
+const INCOMPLETE: &str = "incomplete";
 
 /// Suffix of a file that is being written and not renamed to its place yet.
 const TEMPORARY: &str = ".new";
@@ -104,20 +104,21 @@ impl StateDir {
         self.replace(IDENTITY, &bytes)
     }
 
-    /// Whether a `format` began here and did not come to its end.
-    pub fn is_half_formatted(&self) -> Result<bool> {
-        let path = self.path.join(FORMATTING);
+    /// Whether a `format` or a `destroy` began here and did not come to its end. Says something only where there is no
+    /// superblock: where there is one, the volume is whole.
+    pub fn is_incomplete(&self) -> Result<bool> {
+        let path = self.path.join(INCOMPLETE);
         path.try_exists().map_err(|e| failed(&path, "cannot look at it", &e))
     }
 
-    /// Marks the directory as being formatted; durable when it returns.
-    pub fn begin_format(&self) -> Result<()> {
-        self.replace(FORMATTING, b"")
+    /// Says that what is here may be wiped unless there is a superblock; durable when it returns.
+    pub fn mark_incomplete(&self) -> Result<()> {
+        self.replace(INCOMPLETE, b"")
     }
 
-    /// Ends what [`Self::begin_format`] began.
-    pub fn end_format(&self) -> Result<()> {
-        remove_file(&self.path.join(FORMATTING))?;
+    /// Takes back [`Self::mark_incomplete`].
+    pub fn mark_complete(&self) -> Result<()> {
+        remove_file(&self.path.join(INCOMPLETE))?;
         self.sync()
     }
 
@@ -131,7 +132,7 @@ impl StateDir {
             Err(e) => return Err(failed(&engine, "cannot remove it", &e)),
         }
         // The identity goes after the engine and the marker last: until then the directory is known for what it is.
-        for name in [IDENTITY, FORMATTING] {
+        for name in [IDENTITY, INCOMPLETE] {
             remove_file(&self.path.join(name))?;
             remove_file(&self.path.join(format!("{name}{TEMPORARY}")))?;
         }
@@ -192,6 +193,8 @@ impl StateDir {
 pub fn candidates(local: Option<&Path>, given: Option<&Path>, uuid: Uuid) -> Result<Vec<PathBuf>> {
     let name = uuid.to_string();
     if let Some(base) = given {
+        // A daemon changes its working directory.
+        let base = std::path::absolute(base).map_err(|e| failed(base, "cannot resolve it", &e))?;
         return Ok(vec![base.join(name)]);
     }
     let base = default_base(&|name| std::env::var_os(name), rustix::process::geteuid().is_root());
@@ -333,7 +336,8 @@ mod tests {
     #[test]
     fn another_owner_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let meta = fs::symlink_metadata(dir.path()).unwrap();
+        let state = StateDir::create(&dir.path().join("s")).unwrap();
+        let meta = fs::symlink_metadata(state.path()).unwrap();
         assert!(refusal(&meta, meta.uid() + 1).unwrap().contains("belongs to user"));
         assert_eq!(refusal(&meta, meta.uid()), None);
     }
@@ -342,7 +346,7 @@ mod tests {
     fn removal_keeps_what_is_not_ours() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(&dir.path().join("s")).unwrap();
-        state.begin_format().unwrap();
+        state.mark_incomplete().unwrap();
         fs::create_dir(state.engine()).unwrap();
         fs::write(state.engine().join("data"), b"x").unwrap();
         fs::write(state.path().join("theirs"), b"x").unwrap();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt;
-use headrace_layout::superblock::{OBJECT_KEY, Superblock};
+use headrace_layout::superblock::{MAX_LEN, OBJECT_KEY, Superblock};
 use headrace_store::{ErrorKind, Location, ObjectStore, StoreError};
 
 use crate::error::{Result, VolumeError};
@@ -45,10 +46,15 @@ pub(crate) async fn read(store: &dyn ObjectStore, location: &Location) -> Result
 
 /// The superblock in `store`, if there is one.
 pub(crate) async fn find(store: &dyn ObjectStore) -> Result<Option<Superblock>> {
-    let bytes = match store.get(OBJECT_KEY).await {
-        Ok(bytes) => bytes,
+    // Anything may be under that name: no more is read than a superblock can have.
+    let len = match store.head(OBJECT_KEY).await {
+        Ok(object) => object.size.min(MAX_LEN as u64 + 1),
         Err(e) if e.kind == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e.into()),
+    };
+    let bytes = match len {
+        0 => Bytes::new(),
+        _ => store.get_range(OBJECT_KEY, 0..len).await?,
     };
     Superblock::decode(&bytes)
         .map(Some)

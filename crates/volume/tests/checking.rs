@@ -27,7 +27,7 @@ async fn a_volume_in_order_is_clean(place: Place) {
     let inline = create(&volume, "g");
     write_inline(&volume, inline, 0, &pattern(2, 1000));
     let sparse = create(&volume, "sparse");
-    volume.meta.truncate(sparse, i64::MAX as u64, false).unwrap();
+    volume.meta.truncate(sparse, headrace_meta::MAX_FILE_SIZE, false).unwrap();
     let report = check_clean(&volume).await;
     assert_eq!((report.segments, report.inline_values, report.orphans), (1, 1, 0));
     assert_eq!((report.files_read, report.bytes_read), (3, 701_000));

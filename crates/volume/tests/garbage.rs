@@ -114,6 +114,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// An upload that metadata does not know yet.
+struct InFlight {
+    file: u8,
+    upload: Upload,
+    data: Vec<u8>,
+    guard: Option<PendingSegment>,
+    begun: u64,
+}
+
 /// Files as they should be.
 type Model = BTreeMap<u8, Vec<u8>>;
 
@@ -141,7 +150,7 @@ async fn run(steps: Vec<Step>) {
     let place = Place::local();
     let volume = place.volume().await;
     let mut model = Model::new();
-    let mut uploads: Vec<(u8, Upload, Vec<u8>, Option<PendingSegment>, u64)> = Vec::new();
+    let mut uploads: Vec<InFlight> = Vec::new();
     let mut compactor = Compactor::new();
     // Simulated seconds since the start. Real ones do not matter: the whole run takes less than the grace.
     let mut clock = 0u64;
@@ -168,13 +177,13 @@ async fn run(steps: Vec<Step>) {
                 let id = guard.as_ref().map_or_else(|| SegmentId::new(SystemTime::now()), PendingSegment::id);
                 let upload = upload(&volume, id, &[(ino(&volume, file), 0, &data)]).await;
                 model.entry(file).or_default();
-                uploads.push((file, upload, data, guard, clock));
+                uploads.push(InFlight { file, upload, data, guard, begun: clock });
             }
             Step::CommitOldest if !uploads.is_empty() => {
-                let (file, upload, data, guard, begun) = uploads.remove(0);
-                // One that is not guarded has only its age: the grace is all the time it has. Files that were removed
-                // meanwhile are not written, as an open file would keep them.
-                let in_time = guard.is_some() || clock - begun == 0;
+                let InFlight { file, upload, data, guard, begun } = uploads.remove(0);
+                // One that is not guarded has only its age, which runs from the start of the whole run: the grace is all the
+                // time it has. Files that were removed meanwhile are not written.
+                let in_time = guard.is_some() || (clock < HOUR.as_secs() && begun <= clock);
                 if in_time && model.contains_key(&file) && upload_is_for(&volume, &upload, file) {
                     commit(&volume, upload);
                     write(&mut model, file, 0, &data);

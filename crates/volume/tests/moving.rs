@@ -292,3 +292,65 @@ async fn damaged_inline_values_do_not_stop_the_packer() {
     assert_eq!(report.damaged_files, 1);
     assert!(found.iter().any(|f| f.message.starts_with("/bad: 1000 bytes")), "{found:#?}");
 }
+
+/// Writers, the packer, compaction and garbage collection at once: every file ends as its writer left it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_at_once() {
+    let place = Place::local();
+    let volume = place.volume().await;
+    let mut writers = Vec::new();
+    for writer in 0..3u64 {
+        let volume = std::sync::Arc::clone(&volume);
+        writers.push(tokio::spawn(async move {
+            let ino = create(&volume, &format!("f{writer}"));
+            let mut expected = Vec::new();
+            for round in 0..150u64 {
+                let seed = writer * 1000 + round;
+                let offset = (seed * 7919) % 200_000;
+                let data = pattern(seed, 1 + (seed as usize * 104_729) % 30_000);
+                if round % 3 == 0 {
+                    let guard = volume.begin_segment();
+                    let upload = upload(&volume, guard.id(), &[(ino, offset, &data)]).await;
+                    tokio::task::yield_now().await;
+                    commit(&volume, upload);
+                } else {
+                    write_inline(&volume, ino, offset, &data);
+                }
+                let end = offset as usize + data.len();
+                if expected.len() < end {
+                    expected.resize(end, 0);
+                }
+                expected[offset as usize..end].copy_from_slice(&data);
+                tokio::task::yield_now().await;
+            }
+            (ino, expected)
+        }));
+    }
+    let mover = {
+        let volume = std::sync::Arc::clone(&volume);
+        tokio::spawn(async move {
+            let mut compactor = Compactor::new();
+            let mut moved = 0;
+            loop {
+                moved += pack(&volume, 500_000).await.unwrap().moved;
+                moved += compactor.round(&volume, later(), &silent).await.unwrap().moved;
+                let far = SystemTime::now() + Duration::from_secs(48 * 3600);
+                headrace_volume::gc::gc_at(&volume, far, Duration::from_secs(60), false, &silent)
+                    .await
+                    .unwrap();
+                if std::sync::Arc::strong_count(&volume) == 2 {
+                    return moved;
+                }
+            }
+        })
+    };
+    let mut files = Vec::new();
+    for writer in writers {
+        files.push(writer.await.unwrap());
+    }
+    assert!(mover.await.unwrap() > 0);
+    for (ino, expected) in files {
+        assert!(read(&volume, ino).await == expected, "inode {ino} differs");
+    }
+    check_clean(&volume).await;
+}

@@ -104,12 +104,14 @@ async fn delete_dead(
     let mut left_alone = 0;
     loop {
         let ids = volume.meta.dead_segments(before, BATCH.saturating_add(left_alone))?;
+        if ids.len() > left_alone {
+            volume.durable().await?;
+        }
         let (ripe, bytes) = ripe(volume, &ids, now, grace)?;
         left_alone = ids.len() - ripe.len();
         if ripe.is_empty() {
             return Ok(());
         }
-        volume.durable().await?;
         let deleted = delete(volume, &ripe).await;
         // Forget what is gone even if some deletes failed; the rest is tried again next time.
         let done: Vec<SegmentId> =

@@ -28,6 +28,8 @@ pub enum Fault {
 pub struct Faulty {
     inner: Arc<dyn ObjectStore>,
     fault: Mutex<Option<Fault>>,
+    /// Only changes of keys that begin so count.
+    prefix: Mutex<String>,
     changes: AtomicU64,
     dead: AtomicBool,
     /// What to copy, and where to.
@@ -39,6 +41,7 @@ impl Faulty {
         Arc::new(Faulty {
             inner,
             fault: Mutex::new(None),
+            prefix: Mutex::new(String::new()),
             changes: AtomicU64::new(0),
             dead: AtomicBool::new(false),
             image,
@@ -47,6 +50,12 @@ impl Faulty {
 
     /// Counts changes from 0 again and breaks as told.
     pub fn arm(&self, fault: Fault) {
+        self.arm_below("", fault);
+    }
+
+    /// The same, for changes of keys that begin with `prefix`.
+    pub fn arm_below(&self, prefix: &str, fault: Fault) {
+        *self.prefix.lock() = prefix.to_owned();
         self.changes.store(0, Ordering::SeqCst);
         *self.fault.lock() = Some(fault);
     }
@@ -71,8 +80,15 @@ impl Faulty {
         if self.dead.load(Ordering::SeqCst) { Err(broken()) } else { Ok(()) }
     }
 
-    async fn change<T>(&self, effect: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn change<T>(
+        &self,
+        key: &str,
+        effect: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         self.alive()?;
+        if !key.starts_with(&*self.prefix.lock()) {
+            return effect.await;
+        }
         let number = self.changes.fetch_add(1, Ordering::SeqCst);
         let fault = *self.fault.lock();
         match fault {
@@ -128,11 +144,11 @@ impl ObjectStore for Faulty {
     }
 
     fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.change(self.inner.put(key, body)))
+        Box::pin(self.change(key, self.inner.put(key, body)))
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.change(self.inner.put_if_absent(key, body)))
+        Box::pin(self.change(key, self.inner.put_if_absent(key, body)))
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {
@@ -143,10 +159,13 @@ impl ObjectStore for Faulty {
     }
 
     fn delete<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.change(self.inner.delete(key)))
+        Box::pin(self.change(key, self.inner.delete(key)))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<ObjectMeta, StoreError>> {
-        self.inner.list(prefix)
+        match self.alive() {
+            Ok(()) => self.inner.list(prefix),
+            Err(e) => Box::pin(futures::stream::iter([Err(e)])),
+        }
     }
 }

@@ -1,1 +1,4 @@
-//! stub
+//! Pure flow control: state machines that are told what happened and answer what to do. No I/O, no clock, no thread.
+
+pub mod admission;
+pub mod backoff;

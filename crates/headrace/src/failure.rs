@@ -72,12 +72,6 @@ impl Failure {
         self
     }
 
-    /// Says first what was being attempted.
-    pub fn while_doing(mut self, doing: &str) -> Failure {
-        self.what = format!("{doing}: {}", self.what);
-        self
-    }
-
     /// The exit code.
     pub fn exit_code(&self) -> Exit {
         self.exit

@@ -117,7 +117,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         location: open::location(&what.url)?,
         mountpoint,
         open,
-        create: what.create.then(|| open::format_options(settings, &what.url)).transpose()?,
+        create: what.create.then(|| open::format_options(settings, &what.url)),
         vfs,
         mount: MountConfig {
             options,
@@ -183,7 +183,7 @@ mod tests {
         assert!(!plan.vfs.read_only && !plan.mount.options.allow_other);
         assert_eq!(plan.vfs.atime, AtimePolicy::RelAtime);
         assert!(plan.vfs.memory >= 128 << 20);
-        assert_eq!(plan.create.map(|c| c.name), Some("vol".to_owned()));
+        assert_eq!(plan.create.and_then(Result::ok).map(|c| c.name), Some("vol".to_owned()));
         assert_eq!((share(1 << 30), share(4 << 30), share(u64::MAX)), (128 << 20, 512 << 20, 1 << 30));
     }
 
@@ -192,6 +192,11 @@ mod tests {
         for pairs in [[("options", "subtype=a/b")], [("memory", "1M")], [("access-key-id", "half")]] {
             assert_eq!(plan_for(&pairs, false).unwrap_err().exit_code(), Exit::Usage, "{pairs:?}");
         }
-        assert_eq!(plan_for(&[("encrypt", "true")], true).unwrap_err().exit_code(), Exit::Usage);
+    }
+
+    #[test]
+    fn options_for_a_new_volume_matter_only_when_there_is_none() {
+        let plan = plan_for(&[("encrypt", "true")], true).unwrap();
+        assert_eq!(plan.create.unwrap().unwrap_err().exit_code(), Exit::Usage);
     }
 }

@@ -1,8 +1,8 @@
 //! `-o` options: settings of this program, and those that mount(8) and the kernel know.
 
 use super::Settings;
+use super::nearest::nearest;
 use super::section::SetError;
-use super::settings::did_you_mean;
 use crate::failure::Failure;
 
 /// Options without meaning here, that mount(8), libfuse and /etc/fstab put there.
@@ -88,16 +88,12 @@ fn set(settings: &mut Settings, name: &str, value: &str, source: &str) -> Result
     settings.set(name, value).map_err(|e| match e {
         SetError::Bad(reason) => Failure::usage(format!("{source}: {name}: {reason}")),
         SetError::Unknown => {
-            let failure = Failure::usage(format!(
-                "{source}: unknown option \"{}\"",
-                crate::output::name(name.as_bytes())
-            ));
-            match did_you_mean(name) {
-                Some(advice) => failure.advise(advice),
-                None => match super::nearest::nearest(name, WORDS) {
-                    Some(word) => failure.advise(format!("Did you mean \"{word}\"?")),
-                    None => failure.advise("\"headrace mount --help\" lists the options."),
-                },
+            let shown = crate::output::name(name.as_bytes());
+            let failure = Failure::usage(format!("{source}: unknown option \"{shown}\""));
+            let keys = Settings::keys();
+            match nearest(name, WORDS.into_iter().chain(keys.iter().map(String::as_str))) {
+                Some(word) => failure.advise(format!("Did you mean \"{word}\"?")),
+                None => failure.advise("\"headrace mount --help\" lists the options."),
             }
         }
     })

@@ -164,9 +164,9 @@ fn mount_option_values_may_hold_escaped_commas() {
 
 #[test]
 fn unknown_mount_options_are_refused_with_a_hint() {
-    let mut layer = flags(&[("options", "noatim")]);
+    let mut layer = flags(&[("options", "noatme")]);
     let failure = options::expand(&mut layer, "-o").unwrap_err();
-    assert_eq!(failure.message(), "-o: unknown option \"noatim\"");
+    assert_eq!(failure.message(), "-o: unknown option \"noatme\"");
     assert_eq!(failure.advice(), Some("Did you mean \"noatime\"?"));
     let mut layer = flags(&[("options", "memory")]);
     assert!(options::expand(&mut layer, "-o").unwrap_err().message().contains("is not a size"));

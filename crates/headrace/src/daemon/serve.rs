@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use headrace_fuse::{MountConfig, Session, UnmountError};
@@ -35,8 +36,8 @@ pub struct Plan {
     pub mountpoint: PathBuf,
     /// How to open it.
     pub open: OpenOptions,
-    /// What to create where there is no volume yet.
-    pub create: Option<FormatOptions>,
+    /// What to create where there is no volume yet, or why that cannot be done.
+    pub create: Option<Result<FormatOptions, Failure>>,
     /// How to serve it.
     pub vfs: VfsOptions,
     /// How to mount it.
@@ -52,10 +53,20 @@ pub struct Plan {
 /// Runs a daemon to its end.
 pub async fn serve(plan: Plan) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let started = tokio::select! {
-        started = start(&plan) => started,
-        () = asked_to_end(&mut signals, plan.log.as_ref()) => {
-            Err(Failure::new("interrupted before the file system was there"))
+    let mounting = AtomicBool::new(false);
+    let mut interrupted = false;
+    let started = {
+        let mut starting = std::pin::pin!(start(&plan, &mounting));
+        loop {
+            tokio::select! {
+                started = &mut starting => break started,
+                asked = signals.next() => match asked {
+                    Asked::ReopenLog => finish::reopen(plan.log.as_ref()),
+                    // A mount that is being made must not be left behind: it is waited for, and then given up.
+                    Asked::End if mounting.load(Ordering::Relaxed) => interrupted = true,
+                    Asked::End => break Err(Failure::new("interrupted before the file system was there")),
+                },
+            }
         }
     };
     let (mounted, ready) = match started {
@@ -70,16 +81,7 @@ pub async fn serve(plan: Plan) -> Result<(), Failure> {
         }
     };
     announce(&plan, &mounted, ready);
-    mounted.run(&plan, signals).await
-}
-
-async fn asked_to_end(signals: &mut Signals, log: Option<&LogFile>) {
-    loop {
-        match signals.next().await {
-            Asked::End => return,
-            Asked::ReopenLog => finish::reopen(log),
-        }
-    }
+    mounted.run(&plan, signals, interrupted).await
 }
 
 /// A volume that is mounted and registered.
@@ -91,7 +93,8 @@ struct Mounted {
     facts: Facts,
 }
 
-async fn start(plan: &Plan) -> Result<(Mounted, Ready), Failure> {
+/// Opens and mounts. May be given up at any time before it sets `mounting`.
+async fn start(plan: &Plan, mounting: &AtomicBool) -> Result<(Mounted, Ready), Failure> {
     check_mountpoint(plan)?;
     runtime_dir::create(&plan.runtime_dir)?;
     let mut ready = Ready::default();
@@ -104,6 +107,7 @@ async fn start(plan: &Plan) -> Result<(Mounted, Ready), Failure> {
             return Err(Failure::new("cannot start the file system").because(&error));
         }
     };
+    mounting.store(true, Ordering::Relaxed);
     match mount(plan, &volume, &vfs).await {
         Ok(mounted) => Ok((mounted, ready)),
         Err(failure) => {
@@ -116,6 +120,13 @@ async fn start(plan: &Plan) -> Result<(Mounted, Ready), Failure> {
 
 /// Finds what is wrong with the mount point before anything is opened or created.
 fn check_mountpoint(plan: &Plan) -> Result<(), Failure> {
+    let own = [
+        ("the log file", plan.log.as_ref().map(LogFile::path)),
+        ("the state directory", plan.open.state_dir.clone()),
+        ("the runtime directory", Some(plan.runtime_dir.clone())),
+        ("the volume", plan.location.local_path().map(Path::to_owned)),
+    ];
+    overlap::refuse(&plan.mountpoint, &own)?;
     let at = crate::output::path(&plan.mountpoint);
     if plan.create.is_some() {
         // Fails on a dead mount, which is dealt with when mounting.
@@ -136,17 +147,14 @@ fn check_mountpoint(plan: &Plan) -> Result<(), Failure> {
         }
         _ => {}
     }
-    let mut own = vec![("the log file", plan.log.as_ref().map(LogFile::path))];
-    own.push(("the state directory", plan.open.state_dir.clone()));
-    own.push(("the runtime directory", Some(plan.runtime_dir.clone())));
-    own.push(("the volume", plan.location.local_path().map(Path::to_owned)));
-    overlap::refuse(&plan.mountpoint, &own)
+    Ok(())
 }
 
 async fn open(plan: &Plan, ready: &mut Ready) -> Result<Arc<Volume>, Failure> {
     match (Volume::open(&plan.location, &plan.open).await, &plan.create) {
         (Ok(volume), _) => Ok(volume),
         (Err(error), Some(options)) if is_absent(&error) => {
+            let options = options.as_ref().map_err(Clone::clone)?;
             tracing::info!(url = %plan.location, "there is no volume yet: creating it");
             let state_dir = plan.open.state_dir.as_deref();
             headrace_volume::format(&plan.location, &plan.open.store, state_dir, options).await?;
@@ -253,7 +261,8 @@ fn announce(plan: &Plan, mounted: &Mounted, ready: Ready) {
 }
 
 impl Mounted {
-    async fn run(self, plan: &Plan, mut signals: Signals) -> Result<(), Failure> {
+    /// Serves until the mount is gone; `interrupted` gives it up at once.
+    async fn run(self, plan: &Plan, mut signals: Signals, mut interrupted: bool) -> Result<(), Failure> {
         let (ended, watch) = watch::channel::<Ended>(None);
         let last_error = LastError::new(Mutex::new(None));
         let daemon = Arc::new(Daemon {
@@ -272,16 +281,17 @@ impl Mounted {
 
         let mut gone = session_end(&self.session)?;
         loop {
+            if interrupted {
+                tracing::info!("asked to end by a signal");
+                notify::stopping();
+                give_up_mount(&self.session, &mut gone).await;
+                break;
+            }
             tokio::select! {
                 _ = &mut gone => break,
                 asked = signals.next() => match asked {
                     Asked::ReopenLog => finish::reopen(plan.log.as_ref()),
-                    Asked::End => {
-                        tracing::info!("asked to end by a signal");
-                        notify::stopping();
-                        give_up_mount(&self.session, &mut gone).await;
-                        break;
-                    }
+                    Asked::End => interrupted = true,
                 },
             }
         }

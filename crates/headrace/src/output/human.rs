@@ -1,6 +1,6 @@
 //! Numbers and times as people read them.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// `1.5 MiB`; exact below 1 KiB.
 pub fn bytes(n: u64) -> String {
@@ -23,7 +23,7 @@ pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -42,30 +42,9 @@ pub fn duration(d: Duration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// A Unix time as RFC 3339 in UTC, with nanoseconds; the bare number where it lies outside the calendar.
-pub fn time(seconds: i64, nanos: u32) -> String {
-    let nanos = nanos.min(999_999_999);
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let base = if seconds >= 0 {
-        SystemTime::UNIX_EPOCH.checked_add(whole)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_sub(whole)
-    };
-    // The formatter refuses (by an error, which `to_string` would turn into a panic) years before 1970 and after 9999.
-    const YEAR_10000: i64 = 253_402_300_800;
-    match base {
-        Some(t) if (0..YEAR_10000).contains(&seconds) => {
-            let t = t + Duration::from_nanos(u64::from(nanos));
-            humantime::format_rfc3339_nanos(t).to_string()
-        }
-        _ => format!("{seconds}.{nanos:09} s since 1970"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn bytes_take_the_unit_that_fits() {
@@ -89,12 +68,5 @@ mod tests {
     fn durations_are_short() {
         assert_eq!(duration(Duration::from_secs(0)), "0s");
         assert_eq!(duration(Duration::from_secs(3_725)), "1h 2m");
-    }
-
-    proptest! {
-        #[test]
-        fn any_time_can_be_shown(seconds: i64, nanos: u32) {
-            prop_assert!(!time(seconds, nanos).is_empty());
-        }
     }
 }

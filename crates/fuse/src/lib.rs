@@ -11,6 +11,10 @@
 //! temporary files, the kernel's requests to clear setuid bits, interrupts, vectored replies, STATX) are the ones
 //! libraries leave out.
 
+// The file system that the tests mount is written against the public API and used by tests in here too.
+#[cfg(test)]
+extern crate self as headrace_fuse;
+
 pub mod abi;
 mod adapter;
 mod dispatch;

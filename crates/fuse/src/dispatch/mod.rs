@@ -9,6 +9,13 @@ mod names;
 mod reply;
 mod xattrs;
 
+#[cfg(test)]
+#[allow(dead_code, missing_docs)]
+#[path = "../../tests/kernel/memory.rs"]
+mod memory;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -19,10 +19,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
+#[cfg(test)]
+pub(crate) use buffer::BufferPool;
 pub(crate) use buffer::RequestBuffer;
 pub use config::MountConfig;
 pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
 pub(crate) use notify::Notifier;
+#[cfg(test)]
+pub(crate) use transport::Received;
 pub(crate) use transport::Transport;
 pub(crate) use view::View;
 pub(crate) use worker::{InFlight, Worker};
@@ -30,6 +34,7 @@ pub(crate) use worker::{InFlight, Worker};
 use crate::abi::InitFlags;
 use crate::mount::{self, Method, MountError, UnmountError};
 use crate::{FileSystem, InodeNo};
+#[cfg(not(test))]
 use buffer::BufferPool;
 use device::Device;
 
@@ -102,18 +107,8 @@ impl Session {
         let threads = devices.len();
         let transports: Vec<Arc<dyn Transport>> =
             devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>).collect();
-        let shared = Arc::new(Shared {
-            fs,
-            view: View::new(exclusive, config.shared_ttl),
-            agreed,
-            runtime,
-            interrupts: Interrupts::new(transports.clone()),
-            notifier: Notifier::new(transports.first().cloned()),
-            in_flight: InFlight::default(),
-            workers_alive: AtomicUsize::new(threads),
-            ended: Mutex::new(false),
-            end: Condvar::new(),
-        });
+        let view = View::new(exclusive, config.shared_ttl);
+        let shared = Shared::new(fs, view, agreed, runtime, &transports);
         let pool = BufferPool::new(config::MAX_WRITE as usize);
         for (index, transport) in transports.into_iter().enumerate() {
             let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));
@@ -217,6 +212,28 @@ impl std::fmt::Debug for Session {
 }
 
 impl Shared {
+    /// For as many workers as there are transports.
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        view: View,
+        agreed: InitFlags,
+        runtime: Handle,
+        transports: &[Arc<dyn Transport>],
+    ) -> Arc<Shared> {
+        Arc::new(Shared {
+            fs,
+            view,
+            agreed,
+            runtime,
+            interrupts: Interrupts::new(transports.to_vec()),
+            notifier: Notifier::new(transports.first().cloned()),
+            in_flight: InFlight::default(),
+            workers_alive: AtomicUsize::new(transports.len()),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
+        })
+    }
+
     /// One worker has seen the end of the connection.
     fn worker_ended(&self) {
         if self.workers_alive.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -73,6 +73,8 @@ pub struct Counts {
     pub flushes: AtomicUsize,
     pub releases: AtomicUsize,
     pub fsyncs: AtomicUsize,
+    /// FORGETs of more references than there were.
+    pub forgotten_too_often: AtomicUsize,
     /// Futures of reads that were dropped before they were done.
     pub given_up: Arc<AtomicUsize>,
 }
@@ -104,6 +106,14 @@ impl Drop for GivenUp {
 
 fn ready<T: Send + 'static>(value: Result<T>) -> Pending<T> {
     Box::pin(future::ready(value))
+}
+
+/// The end of a range, which must stay small enough for memory.
+fn end_of(offset: u64, len: u64) -> Result<usize> {
+    match offset.checked_add(len) {
+        Some(end) if end <= 256 << 20 => Ok(end as usize),
+        _ => Err(Errno::new(libc::EFBIG)),
+    }
 }
 
 impl MemFs {
@@ -297,8 +307,10 @@ impl FileSystem for MemFs {
     fn forget(&self, ino: InodeNo, count: u64) {
         let mut state = self.state();
         if let Ok(node) = state.node(ino) {
-            node.references =
-                node.references.checked_sub(count).expect("more references given back than taken");
+            match node.references.checked_sub(count) {
+                Some(left) => node.references = left,
+                None => drop(self.counts.forgotten_too_often.fetch_add(1, Ordering::Relaxed)),
+            }
         }
         state.reap(ino);
     }
@@ -310,12 +322,13 @@ impl FileSystem for MemFs {
 
     fn setattr(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> Pending<Attr> {
         let mut state = self.state();
-        ready(state.node(ino).map(|node| {
+        ready(state.node(ino).and_then(|node| {
+            let size = size.map(|size| end_of(0, size)).transpose()?;
             if change.kill_suid {
                 node.kill_suid();
             }
             if let Some(size) = size {
-                node.data.resize(size as usize, 0);
+                node.data.resize(size, 0);
                 node.touch(true);
             }
             node.touch(false);
@@ -325,7 +338,7 @@ impl FileSystem for MemFs {
             attr.gid = change.gid.unwrap_or(attr.gid);
             attr.atime = change.atime.unwrap_or(attr.atime);
             attr.mtime = change.mtime.unwrap_or(attr.mtime);
-            attr.clone()
+            Ok(attr.clone())
         }))
     }
 
@@ -497,19 +510,19 @@ impl FileSystem for MemFs {
             self.counts.unaligned_large_writes.fetch_add(1, Ordering::Relaxed);
         }
         let mut state = self.state();
-        ready(state.node(ino).map(|node| {
+        ready(state.node(ino).and_then(|node| {
+            let end = end_of(offset, data.len() as u64)?;
             if kill_suid {
                 self.counts.killing_writes.fetch_add(1, Ordering::Relaxed);
                 node.kill_suid();
             }
             let start = offset as usize;
-            let end = start + data.len();
             if node.data.len() < end {
                 node.data.resize(end, 0);
             }
             node.data[start..end].copy_from_slice(&data);
             node.touch(true);
-            data.len() as u32
+            Ok(data.len() as u32)
         }))
     }
 
@@ -536,7 +549,7 @@ impl FileSystem for MemFs {
     fn fallocate(&self, ino: InodeNo, _file: FileId, offset: u64, len: u64, mode: i32) -> Pending<()> {
         let mut state = self.state();
         ready(state.node(ino).and_then(|node| {
-            let (start, end) = (offset as usize, (offset + len) as usize);
+            let (start, end) = (offset as usize, end_of(offset, len)?);
             match mode {
                 0 => {
                     if node.data.len() < end {
@@ -580,9 +593,9 @@ impl FileSystem for MemFs {
         ready((|| {
             let from = &state.node(source)?.data;
             let start = (source_offset as usize).min(from.len());
-            let piece = from[start..(start + len as usize).min(from.len())].to_vec();
+            let piece = from[start..start.saturating_add(len as usize).min(from.len())].to_vec();
             let node = state.node(target)?;
-            let end = target_offset as usize + piece.len();
+            let end = end_of(target_offset, piece.len() as u64)?;
             if node.data.len() < end {
                 node.data.resize(end, 0);
             }
@@ -606,8 +619,12 @@ impl FileSystem for MemFs {
         self.counts.readdirs.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
         let parent = state.node(dir)?.parent;
-        let entries: Vec<_> =
-            state.node(dir)?.entries.range(after + 1..).map(|(c, (n, i))| (*c, n.clone(), *i)).collect();
+        let entries: Vec<_> = state
+            .node(dir)?
+            .entries
+            .range(after.saturating_add(1)..)
+            .map(|(c, (n, i))| (*c, n.clone(), *i))
+            .collect();
         let dots = [(1, b".".to_vec(), dir), (2, b"..".to_vec(), parent)];
         for (cookie, name, ino) in dots.into_iter().filter(|dot| dot.0 > after).chain(entries) {
             let attr = state.node(ino)?.attr.clone();

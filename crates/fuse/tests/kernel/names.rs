@@ -166,6 +166,7 @@ fn references_are_given_back_to_the_last_one() {
     fs::remove_dir_all(mounted.path("d0")).unwrap();
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
     eventually("all references are given back", || mounted.fs.references() == 0);
+    assert_eq!(mounted.fs.counts.forgotten_too_often.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 #[test]

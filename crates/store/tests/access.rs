@@ -165,3 +165,46 @@ async fn credentials_and_endpoint_come_from_the_environment() {
         open_with_environment(&"s3://bucket".parse().unwrap(), &options("https://127.0.0.1:1"), &environment);
     assert!(error.err().unwrap().to_string().contains("/nonexistent/bundle.pem"));
 }
+
+#[tokio::test]
+async fn https_needs_a_certificate_that_is_trusted() {
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let (certificate, key) = (files.path().join("certificate.pem"), files.path().join("key.pem"));
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let server = Server::start_with(&["--cert", certificate, "--key", key]);
+    let options = options(&format!("https://{}", server.address));
+    let location = "s3://bucket/p".parse().unwrap();
+
+    let store = open_with_environment(&location, &options, &Environment::default()).unwrap();
+    let began = Instant::now();
+    let error = store.get("k").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
+    assert!(
+        error.to_string().contains("is not trusted") && error.to_string().contains("AWS_CA_BUNDLE"),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5), "this must not be tried again");
+    println!("{error}");
+
+    let environment: Environment = [("AWS_CA_BUNDLE", certificate)].into_iter().collect();
+    let store = open_with_environment(&location, &options, &environment).unwrap();
+    store.put("k", Bytes::from(vec![7; 1 << 20])).await.unwrap();
+    assert_eq!(store.get_range("k", 5..10).await.unwrap(), vec![7; 5]);
+}
+
+/// Needs a name server or an /etc/hosts in which bucket.s3.test is 127.0.0.1; without one only the address asked can be checked.
+#[tokio::test]
+async fn virtual_hosts_carry_the_bucket_in_the_name() {
+    let server = Server::start_with(&["--virtual-domain", "s3.test"]);
+    let endpoint = format!("http://s3.test:{}", server.address.port());
+    let options =
+        StoreOptions { virtual_host: Some(true), deadline: Duration::from_millis(500), ..options(&endpoint) };
+    let store = open_plain("s3://bucket/p", &options).unwrap();
+    match store.put("k", Bytes::from_static(b"x")).await {
+        Ok(()) => assert_eq!(std::fs::read(server.bucket().join("p/k")).unwrap(), b"x"),
+        Err(error) => assert!(error.to_string().contains("http://bucket.s3.test:"), "{error}"),
+    }
+}

@@ -239,6 +239,11 @@ async fn large_objects(store: &Arc<dyn ObjectStore>) {
     let range = (5 << 20) + 17..(9 << 20) + 3;
     let part = store.get_range("large/0", range.start as u64..range.end as u64).await.unwrap();
     assert!(part == body[range]);
+    let huge = Bytes::from(vec![0xa5; 70 << 20]);
+    store.put("huge", huge.clone()).await.unwrap();
+    assert_eq!(store.head("huge").await.unwrap().size, 70 << 20);
+    assert!(store.get("huge").await.unwrap() == huge);
+    store.delete("huge").await.unwrap();
 }
 
 async fn long_lists(store: &Arc<dyn ObjectStore>) {

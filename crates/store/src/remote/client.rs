@@ -43,7 +43,8 @@ pub(super) fn build(
         let bundle = super::ini::read_limited(file).map_err(|error| refuse(error.to_string()))?;
         let certificates = reqwest::Certificate::from_pem_bundle(&bundle)
             .map_err(|_| refuse("it is not a file of PEM certificates".to_owned()))?;
-        builder = builder.tls_certs_merge(certificates);
+        // As with other programs, it takes the place of the system's authorities, which may not even be installed.
+        builder = builder.tls_certs_only(certificates);
     }
     if endpoint.is_some_and(is_loopback) {
         // A proxy could not reach this machine's own addresses.
@@ -51,7 +52,12 @@ pub(super) fn build(
     }
     let client = builder.build().map_err(|error| {
         let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        (ErrorKind::Unsupported, format!("cannot set up HTTP: {}", crate::error::one_line(&why, 200)))
+        let why = crate::error::one_line(&why, 200);
+        let hint = match why.contains("CA certificates") {
+            true => "; install the package ca-certificates, or name a file of certificates in AWS_CA_BUNDLE",
+            false => "",
+        };
+        (ErrorKind::Unsupported, format!("cannot set up HTTPS: {why}{hint}"))
     })?;
     Ok(ObservedTransport(ReqwestTransport::new(client)))
 }

@@ -26,13 +26,6 @@ use self::retry::{Limits, Operation};
 use crate::error::{ErrorKind, StoreError};
 use crate::{Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, StoreOptions, key};
 
-/// Larger bodies are uploaded in parts, where the service can.
-const SINGLE_PUT: usize = 64 << 20;
-/// Bytes of such a part.
-const PART: usize = 16 << 20;
-/// Parts on their way at once.
-const PARTS_IN_FLIGHT: usize = 4;
-
 /// A store reached through the client library.
 pub(crate) struct RemoteStore {
     operator: Operator,
@@ -173,13 +166,8 @@ impl RemoteStore {
             let why = "this kind of store cannot write an object only if there is none";
             return Err(self.refuse(ErrorKind::Unsupported, "put", key, why));
         }
-        let parts = body.len() > SINGLE_PUT && !absent && self.operator.info().capability().write_can_multi;
-        let options = WriteOptions {
-            if_not_exists: absent,
-            chunk: parts.then_some(PART),
-            concurrent: if parts { PARTS_IN_FLIGHT } else { 1 },
-            ..WriteOptions::default()
-        };
+        // Always one request: the services take 5 GB and more, it is atomic, and no failure leaves parts behind that cost money.
+        let options = WriteOptions { if_not_exists: absent, ..WriteOptions::default() };
         let mut operation = self.begin("put", key, length);
         loop {
             let write = async {

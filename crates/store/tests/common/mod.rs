@@ -24,13 +24,20 @@ pub struct Server {
 impl Server {
     /// Starts a server with one bucket, `bucket`.
     pub fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(arguments: &[&str]) -> Server {
         let directory = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(directory.path().join("bucket")).expect("a bucket");
         // The port may be taken between finding it and using it.
         for _ in 0..5 {
             let address = free_address();
             let mut process = Command::new(binary())
-                .args(["--port", &address.to_string(), "--quiet", "posix"])
+                .args(["--port", &address.to_string(), "--quiet"])
+                .args(arguments)
+                .arg("posix")
                 .arg(directory.path())
                 .env_clear()
                 .env("ROOT_ACCESS_KEY", KEY_ID)

@@ -73,7 +73,7 @@ impl TestVolume {
     pub fn unformatted(backing: Backing) -> TestVolume {
         let backing = backing.from_env();
         let dir = tempfile::Builder::new().prefix("headrace-test-").tempdir().expect("temporary directory");
-        for name in ["store", "mnt", "state", "run", "scratch"] {
+        for name in ["store", "mnt", "scratch"] {
             std::fs::create_dir(dir.path().join(name)).expect("directory for a test");
         }
         // Tests with other users pass through here.

@@ -5,7 +5,10 @@ pub mod file;
 use std::io;
 use std::path::PathBuf;
 
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 use self::file::LogFile;
 use crate::cli::settings::ProcessSettings;
@@ -32,16 +35,29 @@ pub enum Verbosity {
 /// Starts logging. To be called once.
 pub fn start(settings: &ProcessSettings, verbosity: Verbosity, target: Target) -> Result<(), Failure> {
     let filter = filter(settings, verbosity)?;
+    let layer = fmt::layer();
     let json = settings.log_format == Some(LogFormat::Json);
-    let builder = tracing_subscriber::fmt().with_env_filter(filter);
-    // Whoever started logging first in this process keeps it: nothing is lost.
-    let _ = match (target, json) {
-        (Target::Stderr, false) => builder.with_writer(io::stderr).with_ansi(on_terminal()).try_init(),
-        (Target::Stderr, true) => builder.with_writer(io::stderr).json().try_init(),
-        (Target::File(file), false) => builder.with_writer(file).with_ansi(false).try_init(),
-        (Target::File(file), true) => builder.with_writer(file).json().try_init(),
+    let layer: Box<dyn Layer<Registry> + Send + Sync> = match (target, json) {
+        (Target::Stderr, false) => Box::new(layer.with_writer(io::stderr).with_ansi(on_terminal())),
+        (Target::Stderr, true) => Box::new(layer.json().with_writer(io::stderr)),
+        (Target::File(file), false) => Box::new(layer.with_writer(file).with_ansi(false)),
+        (Target::File(file), true) => Box::new(layer.json().with_writer(file)),
     };
+    let layer = layer.with_filter(filter).with_filter(FilterFn::new(is_safe));
+    // Not `init`: that would also take in the records of libraries that use the `log` crate, and one that signs requests
+    // writes credentials there. Whoever started logging first in this process keeps it.
+    let _ = tracing::subscriber::set_global_default(Registry::default().with(layer));
     Ok(())
+}
+
+/// What other people's code says in detail may hold credentials, such as the headers of a request. Only our own detail is
+/// logged, whatever the filter asks for.
+fn is_safe(event: &Metadata<'_>) -> bool {
+    let target = event.target();
+    *event.level() <= Level::WARN
+        || target == "headrace"
+        || target.starts_with("headrace::")
+        || target.starts_with("headrace_")
 }
 
 fn on_terminal() -> bool {
@@ -77,6 +93,10 @@ pub fn default_file(name: &str) -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
 
     #[test]
@@ -84,5 +104,34 @@ mod tests {
         let with = |log: &str| ProcessSettings { log: Some(log.into()), ..Default::default() };
         assert!(filter(&with("warn,headrace_store=debug"), Verbosity::Daemon).is_ok());
         assert!(filter(&with("a=b=c"), Verbosity::Daemon).unwrap_err().message().contains("HEADRACE_LOG"));
+    }
+
+    #[test]
+    fn details_of_other_peoples_code_are_never_logged() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&lines);
+        let writer = move || Sink(Arc::clone(&sink));
+        let layer = fmt::layer().with_writer(writer).with_filter(FilterFn::new(is_safe));
+        tracing::subscriber::with_default(Registry::default().with(layer), || {
+            tracing::debug!(target: "signer", "secret detail");
+            tracing::warn!(target: "signer", "something is wrong");
+            tracing::debug!(target: "headrace_store::remote", "our detail");
+        });
+        let text = String::from_utf8(lines.lock().clone()).unwrap();
+        assert!(!text.contains("secret detail"), "{text}");
+        assert!(text.contains("something is wrong") && text.contains("our detail"), "{text}");
+    }
+
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -13,6 +15,8 @@ use crate::failure::{Context, Failure};
 
 /// Largest record that is read, bytes.
 const MAX_RECORD: u64 = 64 << 10;
+/// Sockets younger than this are never swept away.
+const YOUNG: Duration = Duration::from_secs(60);
 /// Most records that are read from one directory.
 const MAX_RECORDS: usize = 4096;
 
@@ -71,6 +75,22 @@ pub fn register(dir: &Path, record: &Record) -> Result<Registration, Failure> {
     };
     write().context(what)?;
     Ok(Registration { path })
+}
+
+/// Removes what daemons that were killed have left in `dir`: sockets on which nobody listens, and their records.
+pub fn sweep(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let sockets = entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "sock"));
+    for socket in sockets.take(MAX_RECORDS) {
+        // A new one is bound a moment before anybody listens on it.
+        let age = fs::symlink_metadata(&socket).ok().and_then(|m| m.modified().ok()?.elapsed().ok());
+        let dead =
+            || UnixStream::connect(&socket).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+        if age.is_some_and(|age| age > YOUNG) && dead() {
+            let _ = fs::remove_file(socket.with_extension("json"));
+            let _ = fs::remove_file(&socket);
+        }
+    }
 }
 
 /// Every record in `dirs`, living or not. What cannot be read or makes no sense is left out.
@@ -137,6 +157,34 @@ mod tests {
         assert_eq!(records(std::slice::from_ref(&dir)).len(), 1);
         drop(second);
         assert!(records(&[dir]).is_empty());
+    }
+
+    #[test]
+    fn what_the_dead_left_is_swept_away() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("run");
+        runtime_dir::create(&dir).unwrap();
+        let bind = |n| std::os::unix::net::UnixListener::bind(socket_path(&dir, Uuid::from_u128(n))).unwrap();
+        let age = |n| {
+            let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+            let since = rustix::fs::Timespec {
+                tv_sec: hour_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64,
+                tv_nsec: 0,
+            };
+            let times = rustix::fs::Timestamps { last_access: since, last_modification: since };
+            let path = socket_path(&dir, Uuid::from_u128(n));
+            rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        };
+        let registrations: Vec<_> = (1..=3).map(|n| register(&dir, &record(n)).unwrap()).collect();
+        let living = bind(1);
+        // Dead, but one of them only just.
+        drop((bind(2), bind(3)));
+        age(1);
+        age(2);
+        sweep(&dir);
+        let found = records(std::slice::from_ref(&dir));
+        assert_eq!(found.iter().map(|r| r.uuid.as_u128()).collect::<Vec<_>>(), [1, 3]);
+        drop((living, registrations));
     }
 
     #[test]

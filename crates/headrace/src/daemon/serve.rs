@@ -97,6 +97,7 @@ struct Mounted {
 async fn start(plan: &Plan, mounting: &AtomicBool) -> Result<(Mounted, Ready), Failure> {
     check_mountpoint(plan)?;
     runtime_dir::create(&plan.runtime_dir)?;
+    registry::sweep(&plan.runtime_dir);
     let mut ready = Ready::default();
     let volume = open(plan, &mut ready).await?;
     ready.warnings.extend(headrace_volume::format::warnings(&volume.superblock));

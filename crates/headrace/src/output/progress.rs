@@ -42,9 +42,11 @@ impl Drop for Shared {
 impl Progress {
     /// A bar that only turns until it is told more.
     pub fn new(what: &str) -> Progress {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.set_message(what.to_owned());
+        // Shown only when it looks as it should: a bar is drawn with each change.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(style("{spinner} {msg}"));
+        bar.set_message(what.to_owned());
+        bar.set_draw_target(ProgressDrawTarget::stderr());
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
@@ -52,16 +54,17 @@ impl Progress {
         Progress(Arc::new(Shared { bar, phase: Mutex::new(phase) }))
     }
 
-    /// Sets what is being done and how far it is; `total` is 0 where that is not known.
+    /// Sets what is being done (if that is empty, what was) and how far it is; `total` is 0 where that is not known.
     pub fn set_phase(&self, what: &str, unit: Unit, done: u64, total: u64) {
         let bar = &self.0.bar;
         if bar.is_hidden() {
             return;
         }
-        let new = Phase { what: what.to_owned(), unit, bounded: total > 0, counted: done > 0 };
         let mut phase = self.0.phase.lock();
+        let what = if what.is_empty() { phase.what.clone() } else { what.to_owned() };
+        let new = Phase { what: what.clone(), unit, bounded: total > 0, counted: done > 0 };
         if *phase != new {
-            bar.set_message(what.to_owned());
+            bar.set_message(what);
             bar.set_style(style(match (new.bounded, new.counted, unit) {
                 (true, _, Unit::Bytes) => {
                     "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}"

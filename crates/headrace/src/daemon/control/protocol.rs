@@ -64,7 +64,7 @@ pub enum Line {
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What is being done.
+    /// What is being done; empty where there is nothing to add.
     pub what: String,
     /// Units done.
     pub done: u64,

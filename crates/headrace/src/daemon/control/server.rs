@@ -132,7 +132,7 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> io::Result<()
             tracing::debug!(?request, uid = peer, "control request");
             let (sender, mut steps) = mpsc::channel(PROGRESS_QUEUE);
             let mut answer = handler.handle(request, Steps(sender));
-            let mut last = Step { what: "working".into(), done: 0, total: 0, bytes: false };
+            let mut last = Step { what: String::new(), done: 0, total: 0, bytes: false };
             let mut beat = tokio::time::interval(PROGRESS_INTERVAL);
             beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {

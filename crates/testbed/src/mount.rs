@@ -11,6 +11,8 @@ use crate::{Backing, Finished, Run, TestVolume};
 
 /// Unmounting waits until everything is flushed: on a slow disk that takes a while.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(180);
+/// Exit status of the program for a volume or mount point in use.
+const EXIT_IN_USE: i32 = 4;
 /// From the end of the unmount to the end of the daemon.
 const EXIT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -107,11 +109,21 @@ impl<'v> Mounted<'v> {
 
     fn unmount_now(&mut self) {
         if self.live {
-            let finished = self.volume.command(&["umount"]).arg(self.path()).limit(UNMOUNT_LIMIT).finish();
+            let finished = self.ask_to_unmount();
             assert!(finished.status.success(), "{finished}\n--- log\n{}", self.volume.log());
             self.live = false;
             self.assert_gone();
         }
+    }
+
+    /// `headrace umount`, again for a moment while the mount is in use: a process that another test of this program is
+    /// just starting holds copies of this test's open files until its exec.
+    fn ask_to_unmount(&self) -> Finished {
+        let ask = || self.volume.command(&["umount"]).arg(self.path()).limit(UNMOUNT_LIMIT).finish();
+        let again = wait_until(Duration::from_secs(2), || {
+            Some(ask()).filter(|f| f.status.code() != Some(EXIT_IN_USE))
+        });
+        again.unwrap_or_else(ask)
     }
 
     /// The daemon's process id.
@@ -165,9 +177,9 @@ impl Drop for Mounted<'_> {
             return;
         }
         if std::thread::panicking() {
-            eprintln!("--- end of the daemon's log\n{}", tail(&self.volume.log(), 60));
+            eprintln!("--- end of the daemon's log\n{}", tail(&self.volume.log(), 20));
         } else {
-            let finished = self.volume.command(&["umount"]).arg(self.path()).limit(UNMOUNT_LIMIT).finish();
+            let finished = self.ask_to_unmount();
             if finished.status.success() {
                 self.assert_gone();
                 return;

@@ -83,7 +83,7 @@ pub enum VolumeError {
         source: SuperblockError,
     },
     /// The volume is encrypted and no key was given.
-    #[error("{url} is encrypted: give its key with --key-file (or HEADRACE_KEY_FILE)")]
+    #[error("{url} is encrypted: give its key with --key-file or HEADRACE_KEY")]
     KeyNeeded {
         /// The location.
         url: String,

@@ -98,7 +98,7 @@ pub async fn format(
     made.map(|()| superblock)
 }
 
-/// [`format`] in a store that is open: one that is wrapped, say.
+/// [`fn@format`] in a store that is open: one that is wrapped, say.
 pub async fn format_in(
     store: &dyn ObjectStore,
     location: &Location,

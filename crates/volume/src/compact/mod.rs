@@ -1,6 +1,6 @@
 //! Compaction: rewrites what is worth rewriting, so that space and reads stay cheap.
 //!
-//! Three things are done, all through [`crate::rewrite`]: segments of which less than half is in use are rewritten
+//! Three things are done, all by the same rewriting core: segments of which less than half is in use are rewritten
 //! without the rest; tiny segments are merged; a file's chunk with very many extents is written anew in one run. The
 //! segments left behind die and are garbage like any other.
 

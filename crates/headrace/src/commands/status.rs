@@ -66,6 +66,7 @@ fn render(status: &Value) -> String {
     fields
         .add("volume", format!("{} ({})", text("name"), text("uuid")))
         .add("at", text("url"))
+        .add("state", text("state"))
         .add("mode", if yes("read_only") { "read-only" } else { "read and write" })
         .add(
             "data",

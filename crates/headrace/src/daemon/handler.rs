@@ -101,6 +101,7 @@ impl Daemon {
         let mut status = to_value(&self.facts)?;
         let space = self.vfs.statfs().ok();
         let more = serde_json::json!({
+            "state": if self.session.ended() { "unmounted, writing out" } else { "serving" },
             "uptime_secs": self.started.elapsed().as_secs(),
             "memory_resident": resident_bytes(),
             "figures": to_value(&self.vfs.status())?,

@@ -27,7 +27,7 @@ pub struct Record {
     pub pid: u32,
     /// Where the volume is mounted.
     pub mountpoint: PathBuf,
-    /// Device number of the mount, as `MAJOR:MINOR` in decimal.
+    /// Device number of the mount, as `MAJOR:MINOR` in decimal; empty once it is unmounted.
     pub dev: String,
     /// Where the volume is, without credentials.
     pub url: String,
@@ -47,12 +47,31 @@ pub struct Record {
 #[derive(Debug)]
 pub struct Registration {
     path: PathBuf,
+    record: Record,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // What stays behind is recognised as stale: nobody answers on its socket.
-        let _ = fs::remove_file(&self.path);
+        // The volume is free by now: the next daemon may have registered already. What stays behind by mistake is
+        // recognised as stale, since nobody answers on its socket.
+        if read(&self.path).is_some_and(|r| r.pid == self.record.pid) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Registration {
+    /// Registers a mount. The directory exists.
+    pub fn new(dir: &Path, record: Record) -> Result<Registration, Failure> {
+        let path = dir.join(format!("{}.json", record.uuid));
+        write(&path, &record)?;
+        Ok(Registration { path, record })
+    }
+
+    /// The mount is gone, the daemon is not yet: its device number may soon be another mount's.
+    pub fn unmounted(&mut self) -> Result<(), Failure> {
+        self.record.dev.clear();
+        write(&self.path, &self.record)
     }
 }
 
@@ -61,20 +80,18 @@ pub fn socket_path(dir: &Path, uuid: Uuid) -> PathBuf {
     dir.join(format!("{uuid}.sock"))
 }
 
-/// Registers a mount, all or nothing. The directory exists.
-pub fn register(dir: &Path, record: &Record) -> Result<Registration, Failure> {
-    let path = dir.join(format!("{}.json", record.uuid));
-    let what = || format!("cannot register the mount in {}", crate::output::path(&path));
+/// Writes a record, all or nothing.
+fn write(path: &Path, record: &Record) -> Result<(), Failure> {
+    let what = || format!("cannot register the mount in {}", crate::output::path(path));
     let bytes = serde_json::to_vec_pretty(record).context(what)?;
-    let temporary = dir.join(format!(".{}.{}.tmp", record.uuid, std::process::id()));
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let write = || -> io::Result<()> {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(&bytes)?;
-        fs::rename(&temporary, &path)
+        fs::rename(&temporary, path)
     };
-    write().context(what)?;
-    Ok(Registration { path })
+    write().context(what)
 }
 
 /// Removes what daemons that were killed have left in `dir`: sockets on which nobody listens, and their records.
@@ -146,16 +163,32 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("run");
         runtime_dir::create(&dir).unwrap();
-        let first = register(&dir, &record(1)).unwrap();
-        let second = register(&dir, &record(2)).unwrap();
+        let first = Registration::new(&dir, record(1)).unwrap();
+        let second = Registration::new(&dir, record(2)).unwrap();
         fs::write(dir.join("broken.json"), "{").unwrap();
         fs::copy(dir.join(format!("{}.json", Uuid::from_u128(1))), dir.join("alias.json")).unwrap();
         let found = records(std::slice::from_ref(&dir));
         assert_eq!(found.iter().map(|r| r.uuid.as_u128()).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(found[0].socket, socket_path(&dir, Uuid::from_u128(1)));
+        let mut first = first;
+        first.unmounted().unwrap();
+        assert_eq!(records(std::slice::from_ref(&dir))[0].dev, "");
         drop(first);
         assert_eq!(records(std::slice::from_ref(&dir)).len(), 1);
         drop(second);
+        assert!(records(&[dir]).is_empty());
+    }
+
+    #[test]
+    fn the_next_daemons_record_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("run");
+        runtime_dir::create(&dir).unwrap();
+        let old = Registration::new(&dir, record(1)).unwrap();
+        let new = Registration::new(&dir, Record { pid: 2, ..record(1) }).unwrap();
+        drop(old);
+        assert_eq!(records(std::slice::from_ref(&dir)).len(), 1);
+        drop(new);
         assert!(records(&[dir]).is_empty());
     }
 
@@ -175,7 +208,7 @@ mod tests {
             let path = socket_path(&dir, Uuid::from_u128(n));
             rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
         };
-        let registrations: Vec<_> = (1..=3).map(|n| register(&dir, &record(n)).unwrap()).collect();
+        let registrations: Vec<_> = (1..=3).map(|n| Registration::new(&dir, record(n)).unwrap()).collect();
         let living = bind(1);
         // Dead, but one of them only just.
         drop((bind(2), bind(3)));
@@ -193,7 +226,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("run");
         runtime_dir::create(&dir).unwrap();
-        let _registration = register(&dir, &record(1)).unwrap();
+        let _registration = Registration::new(&dir, record(1)).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(records(&[dir]).is_empty());
     }

@@ -89,7 +89,7 @@ struct Mounted {
     vfs: Arc<Vfs>,
     session: Arc<Session>,
     server: Server,
-    _registration: Registration,
+    registration: Registration,
     facts: Facts,
 }
 
@@ -221,14 +221,14 @@ async fn mount(plan: &Plan, volume: &Volume, vfs: &Arc<Vfs>) -> Result<Mounted, 
         log_file,
         since,
     };
-    let registration = match registry::register(&plan.runtime_dir, &record) {
+    let registration = match Registration::new(&plan.runtime_dir, record) {
         Ok(registration) => registration,
         Err(failure) => {
             let _ = session.unmount(true);
             return Err(failure);
         }
     };
-    Ok(Mounted { vfs: Arc::clone(vfs), session, server, _registration: registration, facts })
+    Ok(Mounted { vfs: Arc::clone(vfs), session, server, registration, facts })
 }
 
 /// Tells everybody who waits that the file system is there.
@@ -263,7 +263,7 @@ fn announce(plan: &Plan, mounted: &Mounted, ready: Ready) {
 
 impl Mounted {
     /// Serves until the mount is gone; `interrupted` gives it up at once.
-    async fn run(self, plan: &Plan, mut signals: Signals, mut interrupted: bool) -> Result<(), Failure> {
+    async fn run(mut self, plan: &Plan, mut signals: Signals, mut interrupted: bool) -> Result<(), Failure> {
         let (ended, watch) = watch::channel::<Ended>(None);
         let last_error = LastError::new(Mutex::new(None));
         let daemon = Arc::new(Daemon {
@@ -297,6 +297,9 @@ impl Mounted {
             }
         }
         notify::stopping();
+        if let Err(failure) = self.registration.unmounted() {
+            tracing::warn!("{failure}");
+        }
         tracing::info!(left = finish::left(&self.vfs), "the mount is gone: writing everything out");
         let result = finish::finish(&self.vfs, &mut signals, plan.log.as_ref(), &last_error).await;
         let _ = ended.send(Some(result.clone()));

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,13 +50,23 @@ pub trait Handler: Send + Sync + 'static {
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
+    file: Option<(u64, u64)>,
     connections: Arc<Semaphore>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        // The volume is free by now: the next daemon may have put its own socket there.
+        if self.file.is_some() && identity(&self.path) == self.file {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 impl Server {
@@ -76,7 +87,7 @@ impl Server {
             failure
         })?;
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Ok(Server { listener, path: path.to_owned(), connections })
+        Ok(Server { listener, path: path.to_owned(), file: identity(path), connections })
     }
 
     /// Waits a moment until commands that are being served have their answers.
@@ -255,6 +266,20 @@ mod tests {
             let line: Line = serde_json::from_slice(&answer).unwrap();
             assert!(matches!(line, Line::Failed(_)), "{line:?}");
         }
+    }
+
+    #[test]
+    fn the_next_daemons_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.sock");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let old = Server::bind(&path).unwrap();
+        let new = Server::bind(&path).unwrap();
+        drop(old);
+        assert!(Blocking::connect(&path).is_ok());
+        drop(new);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -171,6 +171,8 @@ impl<'a> Rewriter<'a> {
             }
         }
         drop(pending);
+        // A local store never waits, so without this the runtime would get nothing else done meanwhile.
+        tokio::task::yield_now().await;
         Ok(())
     }
 }

@@ -104,6 +104,7 @@ impl Compactor {
         let mut searches_left = SEARCHES_PER_ROUND;
         for (done, segment) in chosen.segments.iter().enumerate() {
             progress(Progress { phase: "compacting segments", done: done as u64, total, unit: Unit::Items });
+            tokio::task::yield_now().await;
             if rewrite_segment(volume, segment, &mut rewriter, &mut searches_left).await? {
                 report.rewritten += 1;
             } else {

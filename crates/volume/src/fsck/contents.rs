@@ -105,6 +105,8 @@ impl Walk<'_, '_> {
         if attr.nlink > 1 && !self.linked.insert(ino) {
             return Ok(());
         }
+        // A local store never waits: let others have the thread.
+        tokio::task::yield_now().await;
         let mut bad = Damage::default();
         let mut offset = 0;
         loop {

@@ -46,6 +46,7 @@ pub(super) async fn check(
                 done += 1;
                 if done % 256 == 0 {
                     progress(Progress { phase: "checking segments", done, total, unit: Unit::Items });
+                    tokio::task::yield_now().await;
                 }
             }
         }

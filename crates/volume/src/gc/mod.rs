@@ -200,6 +200,8 @@ async fn sweep_orphans(
         seen += 1;
         if seen.is_multiple_of(256) {
             progress(Progress { phase: "looking for orphans", done: seen, total: 0, unit: Unit::Items });
+            // A local store never waits: let others have the thread.
+            tokio::task::yield_now().await;
         }
         let Owner::Segment(id) = keys::owner(&object.key) else {
             report.foreign += 1;

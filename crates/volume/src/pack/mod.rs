@@ -46,6 +46,8 @@ pub async fn pack(volume: &Volume, max_bytes: u64) -> Result<PackReport> {
         let Some(last) = batch.last() else { break };
         after = Some((last.ino, last.id));
         left = left.saturating_sub(batch.iter().map(|entry| u64::from(entry.len)).sum());
+        // Nothing else here need ever wait: others want the thread, too.
+        tokio::task::yield_now().await;
         batch.sort_by_key(|entry| (entry.ino, entry.offset));
         for neighbours in batch.chunk_by(|a, b| a.ino == b.ino && b.offset == a.offset + u64::from(a.len)) {
             for piece in pieces(volume, neighbours, &mut damaged).await? {

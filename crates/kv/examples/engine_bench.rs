@@ -1,5 +1,5 @@
 //! Figures of the embedded engine on this machine's disk:
-//! `cargo run --release -p headrace-kv --example bench [DIRECTORY]` (default: the current directory).
+//! `cargo run --release -p headrace-kv --example engine_bench [DIRECTORY]` (default: the current directory).
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

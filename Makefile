@@ -35,8 +35,10 @@ build-ci: ## The binary the tests run: optimised, with debug assertions
 .PHONY: test test-unit test-mount
 test: ## Everything that must pass: unit tests, then the suites on real mounts
 	scripts/install-test-tools build test
-	scripts/run-tests unit
-	scripts/run-tests mount $(MOUNT_TESTS)
+	status=0; \
+	scripts/run-tests unit || status=1; \
+	scripts/run-tests mount $(MOUNT_TESTS) || status=1; \
+	exit $$status
 
 test-unit: ## Unit and property tests only; no mount, no server
 	scripts/install-test-tools build
@@ -73,9 +75,9 @@ pjdfstest-c: ## The POSIX suite in C: PJDFSTEST_C=DIR names its source tree
 	scripts/pjdfstest-c "$(PJDFSTEST_C)"
 
 .PHONY: stress
-stress: ## Longer: a directory of a million entries, 50 crashes, 500 model cases, longer stressors
+stress: ## Longer: a directory of a million entries, 50 crashes, 4,000 model cases, longer stressors
 	scripts/install-test-tools build test
-	HEADRACE_DIRECTORY_ENTRIES=1000000 HEADRACE_CRASH_ROUNDS=50 HEADRACE_MODEL_CASES=500 HEADRACE_STRESS_SECONDS=60 \
+	HEADRACE_DIRECTORY_ENTRIES=1000000 HEADRACE_CRASH_ROUNDS=50 HEADRACE_MODEL_CASES=4000 HEADRACE_STRESS_SECONDS=60 \
 		scripts/run-tests mount directory crash model programs
 
 .PHONY: bench bench-peers

@@ -254,10 +254,10 @@ fn complaints(writer: &mut Writer, seed: u64) -> Vec<String> {
 
 #[test]
 fn acknowledged_changes_survive_a_kill_on_the_local_store() {
-    crash(Backing::Local, 6);
+    crash(Backing::Local, 15);
 }
 
 #[test]
 fn acknowledged_changes_survive_a_kill_on_s3() {
-    crash(Backing::S3, 3);
+    crash(Backing::S3, 6);
 }

@@ -25,7 +25,7 @@ fn fsx_finds_no_difference_seed_3_compressed() {
 }
 
 fn fsx(seed: u64, backing: Backing, format: &[&str]) {
-    let operations = env_number("HEADRACE_FSX_OPERATIONS", 30_000);
+    let operations = env_number("HEADRACE_FSX_OPERATIONS", 100_000);
     let volume = TestVolume::with_format(backing, format);
     let mounted = volume.mount();
     let file = mounted.join("file");

@@ -27,18 +27,18 @@ const OPERATIONS: usize = 150;
 
 #[test]
 fn random_operations_match_the_model_on_the_local_store() {
-    run(Backing::Local, &[], 40);
+    run(Backing::Local, &[], 400);
 }
 
 /// Another layout of the data: small segments, compressed, nothing kept inline.
 #[test]
 fn random_operations_match_the_model_when_compressed_and_never_inline() {
-    run(Backing::Local, &["--compression", "lz4", "--inline-max", "0", "--segment-size", "1M"], 15);
+    run(Backing::Local, &["--compression", "lz4", "--inline-max", "0", "--segment-size", "1M"], 150);
 }
 
 #[test]
 fn random_operations_match_the_model_on_s3() {
-    run(Backing::S3, &[], 10);
+    run(Backing::S3, &[], 80);
 }
 
 fn run(backing: Backing, format: &[&str], default_cases: u64) {

@@ -169,10 +169,8 @@ impl Reference {
     fn open_step(&mut self, op: &Op) -> Step<Expect> {
         match *op {
             Op::Open { slot, path, create, excl, trunc, append, mode } => {
-                if let Ok(id) = self.lookup(path) {
-                    if matches!(self.node(id).kind, Kind::Fifo) {
-                        return Ok(Expect::Exactly(Outcome::Skipped));
-                    }
+                if self.lookup(path).is_ok_and(|id| matches!(self.node(id).kind, Kind::Fifo)) {
+                    return Ok(Expect::Exactly(Outcome::Skipped));
                 }
                 let (parent, name) = self.parent(path)?;
                 let id = match self.child(parent, name) {

@@ -14,6 +14,9 @@ use crate::vfs::Vfs;
 /// Entries read in one view of the metadata; the visitor runs outside it, so that it may take locks.
 const READDIR_BATCH: usize = 256;
 
+/// The attribute that holds file capabilities: every write takes it away, as on a local file system.
+pub(crate) const CAPABILITY: &[u8] = b"security.capability";
+
 impl Vfs {
     /// Finds an entry.
     pub fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
@@ -262,6 +265,11 @@ impl Vfs {
         kill_sgid: bool,
     ) -> Result<()> {
         self.writable()?;
+        if name == CAPABILITY
+            && let Some(inode) = self.inodes.find(ino)
+        {
+            inode.without_capability.store(false, Ordering::Relaxed);
+        }
         Ok(self.meta().setxattr(ino, name, value, mode, kill_sgid)?)
     }
 
@@ -279,7 +287,7 @@ impl Vfs {
     /// Makes a directory durable; with it everything in metadata that came before.
     pub fn fsyncdir(self: &Arc<Self>, _ino: InodeNo) -> impl Future<Output = Result<()>> + Send + use<> {
         let durable = self.volume.engine.durable(self.volume.engine.position());
-        async move { Ok(durable.await.map_err(Error::from)?) }
+        async move { durable.await.map_err(Error::from) }
     }
 
     fn referenced(&self, attr: Attr) -> Attr {

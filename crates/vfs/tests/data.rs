@@ -5,7 +5,7 @@ mod common;
 
 use common::{CALLER, File, READ_WRITE, Rig, pattern};
 use headrace_layout::{Compression, InodeNo};
-use headrace_vfs::VfsOptions;
+use headrace_vfs::{VfsOptions, XattrMode};
 use headrace_volume::FormatOptions;
 use proptest::prelude::*;
 
@@ -50,10 +50,7 @@ fn small_files_need_no_object_until_they_are_packed() {
         file.flush().expect("flush");
         file.release();
     }
-    let objects = || {
-        let walk = std::fs::read_dir(rig.root().join("segments")).map(|d| d.count()).unwrap_or(0);
-        walk
-    };
+    let objects = || std::fs::read_dir(rig.root().join("segments")).map(|d| d.count()).unwrap_or(0);
     assert_eq!(objects(), 0);
     assert!(vfs.status().inline_bytes > 100_000);
     rig.runtime.block_on(headrace_volume::pack(vfs.volume(), u64::MAX)).expect("pack");
@@ -160,6 +157,44 @@ fn times_set_after_a_write_are_kept() {
     file.release();
     let vfs = rig.reopen_checked(vfs);
     assert_eq!(vfs.getattr(ino).expect("getattr").mtime, when);
+    rig.close(vfs);
+}
+
+#[test]
+fn a_write_takes_file_capabilities_away_and_its_commit_does_not() {
+    let rig = Rig::new(&FormatOptions::default(), VfsOptions::default());
+    let vfs = rig.open();
+    let file = File::create(&rig, &vfs, "tool");
+    let grant =
+        || vfs.setxattr(file.ino, b"security.capability", b"caps", XattrMode::Set, false).expect("setxattr");
+    let capable = || vfs.getxattr(file.ino, b"security.capability").is_ok();
+    file.write(0, b"program");
+    grant();
+    file.flush().expect("flush");
+    assert!(capable(), "granted after the write");
+    file.write(0, b"x");
+    assert!(!capable());
+    grant();
+    file.write(1, b"y");
+    assert!(!capable());
+    file.release();
+    rig.close(vfs);
+}
+
+#[test]
+fn overwriting_does_not_make_a_file_larger_on_disk() {
+    let rig = Rig::new(&FormatOptions::default(), VfsOptions::default());
+    let vfs = rig.open();
+    let file = File::create(&rig, &vfs, "f");
+    let held = || vfs.getattr(file.ino).expect("getattr").allocated;
+    file.write(0, &pattern(1, 50_000));
+    assert_eq!(held(), 50_000);
+    file.flush().expect("flush");
+    file.write(10_000, &pattern(2, 20_000));
+    assert_eq!(held(), 50_000);
+    file.flush().expect("flush");
+    assert_eq!(held(), 50_000);
+    file.release();
     rig.close(vfs);
 }
 

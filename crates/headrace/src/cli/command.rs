@@ -282,6 +282,11 @@ pub struct DestroyCommand {
     #[arg(short = 'y', long)]
     pub yes: bool,
 
+    /// Go on although this machine does not have the volume's metadata; then nothing can tell whether another machine has
+    /// it mounted
+    #[arg(long)]
+    pub without_metadata: bool,
+
     #[command(flatten)]
     pub open: VolumeSettings,
     #[command(flatten)]

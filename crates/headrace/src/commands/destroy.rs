@@ -9,14 +9,25 @@ use crate::failure::{Context, Failure};
 use crate::output::progress::Progress;
 use crate::output::{self, human};
 
+/// What was asked for beside the volume.
+pub struct How {
+    /// Do not ask.
+    pub yes: bool,
+    /// The volume's metadata need not be here.
+    pub without_metadata: bool,
+    /// Answer in JSON.
+    pub json: bool,
+}
+
 /// Runs the command.
-pub fn run(call: &Call, url: &str, yes: bool, json: bool) -> Result<(), Failure> {
+pub fn run(call: &Call, url: &str, how: How) -> Result<(), Failure> {
+    let How { yes, without_metadata, json } = how;
     let settings = call.begin(Some(url))?;
     let location = open::location(url)?;
     let options = DestroyOptions {
         store: open::store_options(&settings)?,
         state_dir: open::state_dir(&settings)?,
-        without_metadata: false,
+        without_metadata,
     };
     if !yes && !io::stdin().is_terminal() {
         return Err(Failure::usage("destroy asks before it deletes, and there is no terminal to ask on")

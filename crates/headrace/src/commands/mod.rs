@@ -91,7 +91,10 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
             let what = gc::What { target: c.target, dry_run: c.dry_run, grace: c.grace.0, json: c.json };
             gc::run(&call.with_flags(c.open, c.store), &what)
         }
-        Command::Destroy(c) => destroy::run(&call.with_flags(c.open, c.store), &c.volume.url, c.yes, c.json),
+        Command::Destroy(c) => {
+            let how = destroy::How { yes: c.yes, without_metadata: c.without_metadata, json: c.json };
+            destroy::run(&call.with_flags(c.open, c.store), &c.volume.url, how)
+        }
         Command::Version(c) => version::run(&c),
         Command::Completions(c) => completions::run(&c),
         Command::Man(c) => man::run(&c),

@@ -35,6 +35,9 @@ impl Namespace {
                 inode.kill_suid();
             }
             let size = inode.size;
+            if commit.kill_suid {
+                drop_capability(tx, ino)?;
+            }
             let mut editor = Editor::new(tx, ino);
             for piece in &commit.pieces {
                 let left = size.saturating_sub(piece.offset);
@@ -52,9 +55,6 @@ impl Namespace {
                 editor.put(piece.offset, len, &data)?;
             }
             editor.finish()?;
-            if !commit.pieces.is_empty() {
-                drop_capability(tx, ino)?;
-            }
             Ok(tx.inode(ino)?.attr(ino))
         })
     }

@@ -35,7 +35,8 @@ pub struct DataCommit {
     pub mtime: Option<Time>,
     /// Segments named for the first time, with their stored length in bytes.
     pub new_segments: Vec<(SegmentId, u64)>,
-    /// Clear set-user-id, and set-group-id where group execution is allowed.
+    /// Clear set-user-id, set-group-id where group execution is allowed, and file capabilities. A caller that commits
+    /// later than the write took place does this at the time of the write instead: meanwhile they may have been set anew.
     pub kill_suid: bool,
 }
 

@@ -32,6 +32,9 @@ pub(crate) struct Background {
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
 }
 
+/// What a background thread runs until it is told to stop or the file system is gone.
+type Job = fn(Weak<Vfs>);
+
 /// Wakes one thread; a wake-up before the wait is not lost.
 #[derive(Default)]
 struct Signal {
@@ -59,8 +62,7 @@ impl Background {
         if vfs.options.read_only {
             return Ok(());
         }
-        let jobs: [(&str, fn(Weak<Vfs>)); 2] = [("reclaim", reclaim::run), ("maintenance", maintenance::run)];
-        for (name, job) in jobs {
+        for (name, job) in [("reclaim", reclaim::run as Job), ("maintenance", maintenance::run)] {
             let weak = Arc::downgrade(vfs);
             let thread = std::thread::Builder::new()
                 .name(format!("headrace-{name}"))

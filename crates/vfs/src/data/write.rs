@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use headrace_meta::{MetaError, SetAttr, Time};
 use crate::error::{Error, Result};
 use crate::handles::FileId;
 use crate::inode::Inode;
+use crate::names::CAPABILITY;
 use crate::vfs::Vfs;
 
 /// End of the last byte that can be written: what chunk numbers can name.
@@ -48,6 +50,7 @@ impl Vfs {
             if kill_suid {
                 vfs.drop_set_id(inode)?;
             }
+            vfs.drop_capability(inode)?;
             let pending = {
                 let mut state = inode.state.lock();
                 let before = state.dirty.charge();
@@ -64,7 +67,7 @@ impl Vfs {
                 state.dirty_since.get_or_insert_with(Instant::now);
                 state.dirty.pending_len()
             };
-            inode.atime_until.store(i64::MIN, std::sync::atomic::Ordering::Relaxed);
+            inode.atime_until.store(i64::MIN, Ordering::Relaxed);
             if pending >= u64::from(vfs.volume.superblock.segment_size) {
                 vfs.start_full_uploads(inode);
             }
@@ -72,6 +75,17 @@ impl Vfs {
                 vfs.make_durable(inode).await?;
             }
             Ok(len)
+        }
+    }
+
+    fn drop_capability(&self, inode: &Inode) -> Result<()> {
+        if inode.without_capability.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.meta().getxattr(inode.ino, CAPABILITY) {
+            Ok(_) => Ok(self.meta().removexattr(inode.ino, CAPABILITY)?),
+            Err(MetaError::NoData) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

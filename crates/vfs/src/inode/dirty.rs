@@ -79,6 +79,11 @@ impl DirtyBuffer {
         self.pending_len
     }
 
+    /// Bytes of data, pending and in batches.
+    pub fn len(&self) -> u64 {
+        self.pending_len + self.batches.iter().map(Batch::len).sum::<u64>()
+    }
+
     /// Bytes of the write budget held by pending data and batches together.
     pub fn charge(&self) -> u64 {
         self.pending_charge + self.batches.iter().map(|b| b.charge).sum::<u64>()

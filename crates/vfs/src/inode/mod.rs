@@ -35,6 +35,8 @@ pub(crate) struct Inode {
     pub atime_until: AtomicI64,
     /// It has no name any more: nobody will miss its bytes once it is closed.
     pub unlinked: AtomicBool,
+    /// File capabilities are known to be gone, so that a write need not look.
+    pub without_capability: AtomicBool,
 }
 
 /// What changes with every write.
@@ -78,6 +80,7 @@ impl Inode {
             changed: Notify::new(),
             atime_until: AtomicI64::new(i64::MIN),
             unlinked: AtomicBool::new(attr.nlink == 0),
+            without_capability: AtomicBool::new(false),
         }
     }
 }
@@ -86,7 +89,9 @@ impl FileState {
     /// Corrects attributes that metadata answered by what is not committed yet.
     pub(crate) fn apply(&self, attr: &mut Attr) {
         attr.size = self.size;
-        attr.allocated = attr.allocated.saturating_add(self.dirty.pending_len());
+        // What is overwritten is not counted twice: the kernel keeps the answer when the bytes are committed.
+        let most = attr.allocated.max(self.size);
+        attr.allocated = attr.allocated.saturating_add(self.dirty.len()).min(most);
         if let Some(mtime) = self.mtime {
             attr.mtime = mtime;
             attr.ctime = attr.ctime.max(mtime);

@@ -35,10 +35,8 @@ build-ci: ## The binary the tests run: optimised, with debug assertions
 .PHONY: test test-unit test-mount
 test: ## Everything that must pass: unit tests, then the suites on real mounts
 	scripts/install-test-tools build test
-	status=0; \
-	scripts/run-tests unit || status=1; \
-	scripts/run-tests mount $(MOUNT_TESTS) || status=1; \
-	exit $$status
+	$(CARGO) fmt --all --check
+	scripts/run-tests all
 
 test-unit: ## Unit and property tests only; no mount, no server
 	scripts/install-test-tools build

@@ -1,13 +1,16 @@
 //! The reference: a file system in memory, with the rules of Linux as root sees them.
 
+mod data;
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use headrace_testbed::pattern;
 use rustix::io::Errno;
 
 use crate::content::Content;
-use crate::op::{Falloc, Op, PATHS, RenameMode, SLOTS, XATTRS, XattrMode};
-use crate::real::{Outcome, Stat, target_name};
+use crate::op::{Op, PATHS, SLOTS, XATTRS, XattrMode};
+use crate::real::{Outcome, Stat};
 
 pub type Id = usize;
 
@@ -104,9 +107,12 @@ impl Reference {
             Expect::Exactly(expected) => match (&expected, real) {
                 (Outcome::Stat(expected), Outcome::Stat(real)) if expected == real => Ok(()),
                 _ if expected == *real => Ok(()),
-                _ => {
-                    Err(format!("{op:?} ({}) answered {}, not {}", names(op), brief(real), brief(&expected)))
-                }
+                _ => Err(format!(
+                    "{op:?} ({}) answered {}, not {}",
+                    names_of(op),
+                    brief(real),
+                    brief(&expected)
+                )),
             },
         }
     }
@@ -222,144 +228,6 @@ impl Reference {
         }
     }
 
-    fn data_step(&mut self, op: &Op, real: &Outcome) -> Step<Expect> {
-        let skipped = || Ok(Expect::Exactly(Outcome::Skipped));
-        let slot = match *op {
-            Op::Write { slot, .. }
-            | Op::Read { slot, .. }
-            | Op::MapWrite { slot, .. }
-            | Op::MapRead { slot, .. } => slot,
-            Op::Ftruncate { slot, .. }
-            | Op::Fallocate { slot, .. }
-            | Op::Seek { slot, .. }
-            | Op::Fsync { slot, .. } => slot,
-            Op::Copy { to, .. } => to,
-            _ => return Ok(Expect::Skip),
-        };
-        let Some(Open { id, append }) = self.slots[slot] else { return skipped() };
-        let size = self.content(id).size();
-        match *op {
-            Op::Write { offset, len, seed, .. } => {
-                let offset = if append { size } else { offset };
-                self.content_mut(id).write(offset, &pattern(seed, len as usize));
-                self.modified(id);
-                done()
-            }
-            Op::Read { offset, len, .. } => {
-                self.accessed(id);
-                Ok(Expect::Exactly(Outcome::Bytes(self.content(id).read(offset, len))))
-            }
-            Op::MapRead { offset, len, .. } => {
-                self.accessed(id);
-                let bytes = self.content(id).read(offset, len);
-                Ok(Expect::Exactly(if bytes.is_empty() { Outcome::Skipped } else { Outcome::Bytes(bytes) }))
-            }
-            Op::MapWrite { offset, len, seed, .. } => {
-                let len = size.saturating_sub(offset).min(len);
-                if len == 0 {
-                    return skipped();
-                }
-                self.content_mut(id).write(offset, &pattern(seed, len as usize));
-                self.accessed(id);
-                self.modified(id);
-                done()
-            }
-            Op::Ftruncate { size, .. } => {
-                self.content_mut(id).truncate(size);
-                self.modified(id);
-                done()
-            }
-            Op::Fallocate { mode, offset, len, .. } => self.fallocate(id, mode, offset, len, real),
-            Op::Copy { from, from_offset, to_offset, len, .. } => {
-                let Some(Open { id: from, .. }) = self.slots[from] else { return skipped() };
-                self.copy(from, id, append, (from_offset, to_offset, len), real)
-            }
-            Op::Seek { offset, hole, .. } => Ok(self.seek(id, offset, hole, real)),
-            Op::Fsync { .. } => done(),
-            _ => Ok(Expect::Skip),
-        }
-    }
-
-    fn fallocate(&mut self, id: Id, mode: Falloc, offset: u64, len: u64, real: &Outcome) -> Step<Expect> {
-        // Some file systems set the time before they find that they have to refuse.
-        self.modified(id);
-        let content = self.content_mut(id);
-        let size = content.size();
-        match mode {
-            Falloc::Allocate => content.extend(offset + len),
-            Falloc::KeepSize => {}
-            Falloc::Punch | Falloc::ZeroKeepSize => content.zero(offset, len),
-            Falloc::Zero => {
-                content.zero(offset, len);
-                content.extend(offset + len);
-            }
-            // A file system need not have these two.
-            Falloc::Collapse | Falloc::Insert if *real == Outcome::Failed(Errno::OPNOTSUPP) => {
-                return Ok(Expect::Skip);
-            }
-            Falloc::Collapse if offset + len >= size => return Err(Errno::INVAL),
-            Falloc::Collapse => content.collapse(offset, len),
-            Falloc::Insert if offset >= size => return Err(Errno::INVAL),
-            Falloc::Insert => content.insert(offset, len),
-        }
-        done()
-    }
-
-    /// `range` is (from offset, to offset, length). A short copy is allowed, none at all is not.
-    fn copy(
-        &mut self,
-        from: Id,
-        to: Id,
-        append: bool,
-        range: (u64, u64, u64),
-        real: &Outcome,
-    ) -> Step<Expect> {
-        let (from_offset, to_offset, len) = range;
-        if append {
-            return Err(Errno::BADF);
-        }
-        let len = self.content(from).size().saturating_sub(from_offset).min(len);
-        if from == to && to_offset + len > from_offset && to_offset < from_offset + len {
-            return Err(Errno::INVAL);
-        }
-        let copied = match *real {
-            Outcome::Number(n) if n <= len && (n > 0 || len == 0) => n,
-            _ => return Ok(Expect::Exactly(Outcome::Number(len))),
-        };
-        let bytes = self.content(from).read(from_offset, copied);
-        self.content_mut(to).write(to_offset, &bytes);
-        self.accessed(from);
-        self.modified(to);
-        Ok(Expect::Skip)
-    }
-
-    /// Where data begins and ends is for the file system to say, as long as it calls nothing a hole that is not zero.
-    fn seek(&self, id: Id, offset: u64, hole: bool, real: &Outcome) -> Expect {
-        let content = self.content(id);
-        let size = content.size();
-        let wrong = |why: String| Expect::Wrong(why);
-        if offset >= size {
-            return Expect::Exactly(Outcome::Failed(Errno::NXIO));
-        }
-        let data = content.first_data(offset).filter(|at| *at < size);
-        let answer = match real {
-            Outcome::Number(at) => Ok(*at),
-            Outcome::Failed(errno) => Err(*errno),
-            _ => return wrong("neither a position nor an error".into()),
-        };
-        match (answer, hole) {
-            (Ok(at), true) if at < offset || at > size => wrong(format!("outside of {offset}..={size}")),
-            (Ok(at), true) if content.first_data(at) == Some(at) && at < size => wrong("data there".into()),
-            (Ok(at), false) if at < offset || at >= size => wrong(format!("outside of {offset}..{size}")),
-            (Ok(at), false) if data.is_some_and(|data| data < at) => {
-                wrong(format!("data before, at {data:?}"))
-            }
-            (Ok(_), _) => Expect::Skip,
-            (Err(Errno::NXIO), false) if data.is_none() => Expect::Skip,
-            _ => wrong(format!("size {size}, next data {data:?}")),
-        }
-    }
-
     fn list(&mut self, path: usize) -> Step<Expect> {
         let id = self.lookup(path)?;
         let names = match &self.node(id).kind {
@@ -436,123 +304,6 @@ impl Reference {
             }
             _ => Ok(Expect::Skip),
         }
-    }
-
-    fn name_step(&mut self, op: &Op) -> Step<Expect> {
-        match *op {
-            Op::Mkdir { path, .. } | Op::Symlink { path, .. } | Op::Fifo { path, .. } => {
-                let (parent, name) = self.parent(path)?;
-                if self.child(parent, name).is_some() {
-                    return Err(Errno::EXIST);
-                }
-                let (kind, mode) = match *op {
-                    Op::Mkdir { mode, .. } => (Kind::Dir(BTreeMap::new()), mode & 0o1777),
-                    Op::Symlink { target, .. } => (Kind::Symlink(target_name(target)), 0o777),
-                    Op::Fifo { mode, .. } => (Kind::Fifo, mode),
-                    _ => return Ok(Expect::Skip),
-                };
-                self.add(parent, name, kind, mode);
-                done()
-            }
-            Op::Rmdir { path } => {
-                let (parent, name) = self.parent(path)?;
-                let id = self.child(parent, name).ok_or(Errno::NOENT)?;
-                match &self.node(id).kind {
-                    Kind::Dir(entries) if entries.is_empty() => {}
-                    Kind::Dir(_) => return Err(Errno::NOTEMPTY),
-                    _ => return Err(Errno::NOTDIR),
-                }
-                self.leave(parent, name);
-                done()
-            }
-            Op::Unlink { path } => {
-                let (parent, name) = self.parent(path)?;
-                let id = self.child(parent, name).ok_or(Errno::NOENT)?;
-                if matches!(self.node(id).kind, Kind::Dir(_)) {
-                    return Err(Errno::ISDIR);
-                }
-                self.leave(parent, name);
-                self.node_mut(id).links -= 1;
-                done()
-            }
-            Op::Rename { from, to, mode } => self.rename(from, to, mode),
-            Op::Link { from, to } => {
-                let id = self.lookup(from)?;
-                let (parent, name) = self.parent(to)?;
-                if self.child(parent, name).is_some() {
-                    return Err(Errno::EXIST);
-                }
-                if matches!(self.node(id).kind, Kind::Dir(_)) {
-                    return Err(Errno::PERM);
-                }
-                self.node_mut(id).links += 1;
-                self.enter(parent, name, id);
-                done()
-            }
-            Op::Readlink { path } => {
-                let id = self.lookup(path)?;
-                self.accessed(id);
-                match &self.node(id).kind {
-                    Kind::Symlink(target) => Ok(Expect::Exactly(Outcome::Bytes(target.clone().into_bytes()))),
-                    _ => Err(Errno::INVAL),
-                }
-            }
-            _ => Ok(Expect::Skip),
-        }
-    }
-
-    fn rename(&mut self, from: usize, to: usize, mode: RenameMode) -> Step<Expect> {
-        let (from_parent, from_name) = self.parent(from)?;
-        let (to_parent, to_name) = self.parent(to)?;
-        let source = self.child(from_parent, from_name).ok_or(Errno::NOENT)?;
-        let target = self.child(to_parent, to_name);
-        match (mode, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(Errno::EXIST),
-            (RenameMode::Exchange, None) => return Err(Errno::NOENT),
-            _ => {}
-        }
-        if self.is_below(to_parent, source) {
-            return Err(Errno::INVAL);
-        }
-        if let Some(target) = target {
-            if self.is_below(from_parent, target) {
-                return Err(if mode == RenameMode::Exchange { Errno::INVAL } else { Errno::NOTEMPTY });
-            }
-            if target == source {
-                return done();
-            }
-        }
-        let source_is_dir = matches!(self.node(source).kind, Kind::Dir(_));
-        match (mode, target) {
-            (RenameMode::Exchange, Some(target)) => {
-                self.enter(from_parent, from_name, target);
-                self.enter(to_parent, to_name, source);
-                return done();
-            }
-            (_, Some(target)) => {
-                match (&self.node(target).kind, source_is_dir) {
-                    (Kind::Dir(entries), true) if !entries.is_empty() => return Err(Errno::NOTEMPTY),
-                    (Kind::Dir(_), false) => return Err(Errno::ISDIR),
-                    (Kind::Dir(_), true) => {}
-                    (_, true) => return Err(Errno::NOTDIR),
-                    (_, false) => self.node_mut(target).links -= 1,
-                }
-                self.leave(to_parent, to_name);
-            }
-            _ => {}
-        }
-        self.leave(from_parent, from_name);
-        self.enter(to_parent, to_name, source);
-        done()
-    }
-
-    /// True when `dir` is `ancestor` or somewhere below it.
-    fn is_below(&self, dir: Id, ancestor: Id) -> bool {
-        dir == ancestor
-            || match &self.node(ancestor).kind {
-                Kind::Dir(entries) => entries.values().any(|child| self.is_below(dir, *child)),
-                _ => false,
-            }
     }
 
     fn letter(&self, id: Id) -> char {
@@ -692,7 +443,7 @@ fn done() -> Step<Expect> {
 }
 
 /// The names an operation is about, for messages.
-fn names(op: &Op) -> String {
+fn names_of(op: &Op) -> String {
     let text = format!("{op:?}");
     let index = |field: &str| -> Option<&str> {
         let rest = &text[text.find(&format!("{field}: "))? + field.len() + 2..];

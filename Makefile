@@ -35,7 +35,7 @@ build-ci: ## The binary the tests run: optimised, with debug assertions
 .PHONY: test test-unit test-mount
 test: ## Everything that must pass: unit tests, then the suites on real mounts
 	scripts/install-test-tools build test
-	$(CARGO) fmt --all --check
+	if $(CARGO) fmt --version >/dev/null 2>&1 || [[ -n $${CI:-} ]]; then $(CARGO) fmt --all --check; fi
 	scripts/run-tests all
 
 test-unit: ## Unit and property tests only; no mount, no server

@@ -23,10 +23,12 @@ fn a_large_file_reads_back_while_it_is_written_and_after() {
         file.write(i as u64 * 700_000, part);
         assert_eq!(file.read(0, 300_000), &data[..300_000]);
     }
-    assert!(
-        rig.root().join("segments").read_dir().is_ok_and(|mut d| d.next().is_some()),
-        "uploads begin before close"
-    );
+    let uploading = || rig.root().join("segments").read_dir().is_ok_and(|mut d| d.next().is_some());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !uploading() {
+        assert!(std::time::Instant::now() < deadline, "uploads begin before close");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     file.flush().expect("flush");
     assert_eq!(file.size(), data.len() as u64);
     assert_eq!(file.read(0, 16 << 20), data);

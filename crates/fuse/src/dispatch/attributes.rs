@@ -29,6 +29,16 @@ pub(super) fn setattr(call: &Call<'_>) -> Outcome {
     })
 }
 
+/// What a request can ask to change. One that asks for nothing is `chown(path, -1, -1)`: with HANDLE_KILLPRIV_V2 the kernel
+/// leaves it to us that even this takes set-id bits away.
+const CHANGES: SetattrValid = SetattrValid::MODE
+    .union(SetattrValid::UID)
+    .union(SetattrValid::GID)
+    .union(SetattrValid::SIZE)
+    .union(SetattrValid::ATIME)
+    .union(SetattrValid::MTIME)
+    .union(SetattrValid::CTIME);
+
 fn requested(arg: &SetattrIn, valid: SetattrValid) -> Result<(SetAttr, Option<u64>), Errno> {
     let time = |bit, now_bit: Option<SetattrValid>, secs, nanos| {
         if now_bit.is_some_and(|bit| valid.contains(bit)) {
@@ -48,7 +58,7 @@ fn requested(arg: &SetattrIn, valid: SetattrValid) -> Result<(SetAttr, Option<u6
         atime: time(SetattrValid::ATIME, Some(SetattrValid::ATIME_NOW), arg.atime, arg.atimensec)?,
         mtime: time(SetattrValid::MTIME, Some(SetattrValid::MTIME_NOW), arg.mtime, arg.mtimensec)?,
         ctime: time(SetattrValid::CTIME, None, arg.ctime, arg.ctimensec)?,
-        kill_suid: valid.contains(SetattrValid::KILL_SUIDGID),
+        kill_suid: valid.contains(SetattrValid::KILL_SUIDGID) || !valid.intersects(CHANGES),
     };
     let size = valid.contains(SetattrValid::SIZE).then_some(arg.size);
     if size.is_some_and(|size| i64::try_from(size).is_err()) {
@@ -90,6 +100,14 @@ mod tests {
         assert_eq!((change.ctime, size), (None, None));
     }
 
+    #[test]
+    fn a_chown_that_names_nobody_takes_set_id_bits_away() {
+        let (change, _) = requested(&SetattrIn::new_zeroed(), SetattrValid::empty()).unwrap();
+        assert_eq!(change, SetAttr { kill_suid: true, ..SetAttr::default() });
+        let (change, _) = requested(&SetattrIn::new_zeroed(), SetattrValid::MODE).unwrap();
+        assert!(!change.kill_suid, "chmod keeps what it sets");
+    }
+
     proptest! {
         #[test]
         fn only_what_is_marked_is_changed(bits: u32, mode: u32, size: u64, nanos: u32) {
@@ -100,7 +118,8 @@ mod tests {
                 prop_assert_eq!(change.mode.is_some(), valid.contains(SetattrValid::MODE));
                 prop_assert!(change.mode.unwrap_or(0) <= 0o7777);
                 prop_assert_eq!(new_size, valid.contains(SetattrValid::SIZE).then_some(size));
-                prop_assert_eq!(change.kill_suid, valid.contains(SetattrValid::KILL_SUIDGID));
+                let kill = valid.contains(SetattrValid::KILL_SUIDGID) || !valid.intersects(CHANGES);
+                prop_assert_eq!(change.kill_suid, kill);
                 prop_assert!(change.atime.is_none_or(|time| time.nanos < NANOS));
             }
         }

@@ -187,9 +187,14 @@ impl Daemon {
             self.flush(steps).await?;
         }
         let session = Arc::clone(&self.session);
-        let unmounted = tokio::task::spawn_blocking(move || session.unmount(lazy))
-            .await
-            .context(|| "the unmount was cut short".to_owned())?;
+        let unmounting = tokio::task::spawn_blocking(move || session.unmount(lazy));
+        let mut ended = self.ended.clone();
+        let all_written = async { ended.wait_for(Option::is_some).await.map(drop) };
+        let unmounted = tokio::select! {
+            unmounted = unmounting => unmounted.context(|| "the unmount was cut short".to_owned())?,
+            // The kernel lets go of the daemon first and of a million cached inodes, which takes seconds, afterwards.
+            _ = all_written => Ok(()),
+        };
         match unmounted {
             // Somebody else was faster.
             Ok(()) | Err(UnmountError::NotMounted(_)) => {}

@@ -114,7 +114,9 @@ fn a_dead_mount_is_replaced_by_the_next_one() {
     File::open(mounted.join("file")).unwrap().sync_all().unwrap();
     mounted.kill();
     let error = std::fs::metadata(mounted.join("file")).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+    // A request that was under way when the connection ended gets the second.
+    let dead = [rustix::io::Errno::NOTCONN, rustix::io::Errno::CONNABORTED].map(|e| Some(e.raw_os_error()));
+    assert!(dead.contains(&error.raw_os_error()), "{error}");
     mounted.abandon();
     let mounted = volume.mount();
     assert_eq!(std::fs::read(mounted.join("file")).unwrap(), b"content");

@@ -35,7 +35,7 @@ pub fn by_path(path: &Path, runtime_dir: Option<&Path>) -> Result<(Record, u64),
         match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => failure.exit(Exit::NotFound),
             io::ErrorKind::PermissionDenied => failure.exit(Exit::Denied),
-            io::ErrorKind::NotConnected => failure
+            io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted => failure
                 .advise("The process that served this mount is gone: mount the volume again on the same directory.")
                 .exit(Exit::NotFound),
             _ => failure,

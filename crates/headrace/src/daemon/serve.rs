@@ -132,7 +132,12 @@ fn check_mountpoint(plan: &Plan) -> Result<(), Failure> {
     if plan.create.is_some() {
         // Fails on a dead mount, which is dealt with when mounting.
         if let Err(e) = std::fs::create_dir_all(&plan.mountpoint)
-            && !matches!(e.kind(), std::io::ErrorKind::NotConnected | std::io::ErrorKind::AlreadyExists)
+            && !matches!(
+                e.kind(),
+                std::io::ErrorKind::NotConnected
+                    | std::io::ErrorKind::ConnectionAborted
+                    | std::io::ErrorKind::AlreadyExists
+            )
         {
             return Err(Failure::new(format!("cannot create the mount point {at}")).because(&e));
         }

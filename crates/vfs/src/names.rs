@@ -154,7 +154,6 @@ impl Vfs {
         if let Some(inode) = self.inodes.find(ino) {
             inode.unlinked.store(false, Ordering::Relaxed);
         }
-        let attr = self.corrected(attr);
         Ok(self.referenced(attr))
     }
 
@@ -221,7 +220,7 @@ impl Vfs {
             let full = batch.len() == READDIR_BATCH;
             let mut from = 0;
             for (cookie, ino, kind, attr, to) in batch.drain(..) {
-                let attr = attr.map(|attr| self.corrected_or_fresh(attr));
+                let attr = attr.map(|attr| self.corrected(attr));
                 if plus {
                     self.lookups.add(ino);
                 }
@@ -240,9 +239,9 @@ impl Vfs {
         }
     }
 
-    /// Directory entries are read in one view and corrected after it; where a file is being written, its attributes are read
+    /// Attributes that metadata answered a moment ago: where a file is being written, its attributes are read
     /// again so that no commit in between is missed.
-    fn corrected_or_fresh(&self, attr: Attr) -> Attr {
+    fn corrected(&self, attr: Attr) -> Attr {
         if attr.kind == Kind::File && self.inodes.contains(attr.ino) {
             self.attributes(attr.ino).unwrap_or(attr)
         } else {
@@ -293,7 +292,7 @@ impl Vfs {
     fn referenced(&self, attr: Attr) -> Attr {
         self.lookups.add(attr.ino);
         // Read again under the file's lock if it is being written.
-        self.corrected_or_fresh(attr)
+        self.corrected(attr)
     }
 
     fn lost_a_name(&self, unlinked: &Unlinked) {

@@ -91,14 +91,6 @@ impl Vfs {
         Ok(attr)
     }
 
-    /// The same for attributes that metadata has just answered.
-    pub(crate) fn corrected(&self, mut attr: Attr) -> Attr {
-        if let Some(inode) = self.inodes.find(attr.ino) {
-            inode.state.lock().apply(&mut attr);
-        }
-        attr
-    }
-
     /// Makes everything written so far, by whomever, durable.
     ///
     /// # Errors

@@ -25,6 +25,12 @@ pub enum KvError {
     /// A transaction asked for more than an engine accepts; nothing of it was written.
     #[error("metadata transaction refused: {0}")]
     Limit(String),
+    /// Another owner has taken the volume over: this engine accepts no more changes, for good.
+    #[error("metadata is no longer this process's to change: {detail}")]
+    Fenced {
+        /// Who took over, when, and how that was found out.
+        detail: String,
+    },
     /// The engine was closed.
     #[error("the metadata engine is closed")]
     Closed,

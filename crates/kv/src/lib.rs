@@ -7,6 +7,7 @@ pub mod embedded;
 mod engine;
 mod error;
 mod ext;
+pub mod log;
 mod range;
 
 pub use engine::{CommitSeq, Engine, EngineStats, Read, Stop, Txn, Visit};

@@ -98,6 +98,7 @@ fn options() -> EmbeddedOptions {
         freeze_age: Duration::from_millis(5),
         max_pending_bytes: 64 << 10,
         max_transaction_bytes: 1 << 20,
+        ..EmbeddedOptions::default()
     }
 }
 

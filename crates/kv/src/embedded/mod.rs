@@ -44,11 +44,14 @@ mod committer;
 mod directory;
 mod layers;
 mod lmdb;
+mod loader;
+mod log;
 mod memtable;
 mod merge;
 mod options;
 mod schedule;
 mod shared;
+mod snapshot;
 mod transaction;
 
 use std::path::Path;
@@ -64,9 +67,11 @@ use parking_lot::Mutex;
 use self::directory::Directory;
 use self::layers::Layers;
 use self::lmdb::Lmdb;
+pub use self::loader::Loader;
 use self::memtable::Memtable;
 pub use self::options::EmbeddedOptions;
 use self::shared::Shared;
+pub use self::snapshot::EngineSnapshot;
 use self::transaction::Transaction;
 use crate::{CommitSeq, Engine, EngineStats, KvError, Read, Stop, Txn};
 

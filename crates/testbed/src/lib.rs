@@ -9,6 +9,7 @@ pub mod content;
 pub mod lock;
 pub mod mapping;
 pub mod mount;
+pub mod power;
 pub mod process;
 pub mod s3;
 pub mod tree;

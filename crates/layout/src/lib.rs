@@ -9,18 +9,20 @@ pub mod extent;
 pub mod frame;
 pub mod id;
 mod inline;
+mod object;
 pub mod segment;
 pub mod superblock;
 #[cfg(test)]
 mod testing;
-mod wire;
+pub mod wire;
 
 pub use compression::Compression;
 pub use crypto::{CryptoError, DataKey, MasterKey};
 pub use extent::{DecodeError, Extent, ExtentData, ExtentMap, SegmentSlice};
 pub use frame::{Codec, FrameError};
 pub use id::{InodeNo, SegmentId};
-pub use segment::{IndexRun, SegmentBuilder, SegmentFull, SegmentIndex};
+pub use object::{MAX_OBJECT_PLAIN, ObjectError};
+pub use segment::{DirectoryRecord, FileRecord, IndexRun, RunPart, SegmentBuilder, SegmentFull, SegmentIndex};
 pub use superblock::{Encryption, Superblock, SuperblockError};
 
 /// Bytes of file range whose extents are kept under one metadata key.

@@ -6,12 +6,14 @@
 mod builder;
 mod envelope;
 mod index;
+mod names;
 #[cfg(test)]
 mod tests;
 
 pub use builder::{SegmentBuilder, SegmentFull};
 pub use envelope::{SegmentFooter, SegmentHeader};
 pub use index::{IndexError, IndexRun, SegmentIndex};
+pub use names::{DirectoryRecord, FileRecord, RunPart};
 
 /// Bytes of the header, and so the offset of the first frame.
 pub const HEADER_LEN: usize = 64;

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::envelope::{SegmentFooter, SegmentHeader};
 use super::index::{MAX_FRAME_LEN_LEN, MAX_RECORD_LEN, Records};
+use super::names::{DirectoryRecord, FileRecord, RunPart};
 use super::{FOOTER_LEN, HEADER_LEN, MAX_STORED_LEN};
 use crate::checksum::FrameChecksum;
 use crate::compression::{Compression, Compressor};
@@ -97,8 +98,22 @@ impl SegmentBuilder {
         file_offset: u64,
         plain: &[&[u8]],
     ) -> Result<SegmentSlice, SegmentFull> {
+        self.push_moved_run(ino, file_offset, plain, &[])
+    }
+
+    /// [`Self::push_run`] for bytes that were in other segments before: `parts` tell since when they are what they are,
+    /// so that a rebuild does not take them for newer than what the file's user has written since. They add up to the
+    /// run, or there are none.
+    pub fn push_moved_run(
+        &mut self,
+        ino: InodeNo,
+        file_offset: u64,
+        plain: &[&[u8]],
+        parts: &[RunPart],
+    ) -> Result<SegmentSlice, SegmentFull> {
         let plain_len: u64 = plain.iter().map(|piece| piece.len() as u64).sum();
-        if !self.fits(plain_len) {
+        let described = parts.len().saturating_mul(MAX_RECORD_LEN) as u64;
+        if !self.fits(plain_len.saturating_add(described)) {
             return Err(SegmentFull { segment: self.id, stored_len: self.stored_len(), plain_len });
         }
         // What fits is far below 4 GiB.
@@ -117,7 +132,7 @@ impl SegmentBuilder {
         let slice =
             SegmentSlice { segment: self.id, run_offset, run_len, skip: 0, frames: frames.map(Into::into) };
         if run_len > 0 {
-            self.records.push(ino, file_offset, &slice);
+            self.records.push(ino, file_offset, &slice, parts);
         }
         Ok(slice)
     }
@@ -148,6 +163,25 @@ impl SegmentBuilder {
         let crc = self.checksum.of(offset, &self.buffer[from..]);
         self.buffer.extend_from_slice(&crc.to_le_bytes());
         (self.buffer.len() - from) as u32
+    }
+
+    /// The files that have runs in the segment, in no order.
+    pub fn inodes(&self) -> impl Iterator<Item = InodeNo> + '_ {
+        self.records.inodes()
+    }
+
+    /// Records what is known of the segment's files and of the directories above them, so that they can be found again
+    /// without metadata. Once, before [`Self::finish`]. What would make the segment too long, and files that have no run
+    /// in it, are left out.
+    pub fn describe(&mut self, files: &[FileRecord], directories: &[DirectoryRecord]) {
+        for directory in directories {
+            let room = (MAX_STORED_LEN as usize).saturating_sub(self.stored_len());
+            self.records.describe_directory(directory, room);
+        }
+        for file in files {
+            let room = (MAX_STORED_LEN as usize).saturating_sub(self.stored_len());
+            self.records.describe_file(self.id, file, room);
+        }
     }
 
     /// The object: appends index and footer.

@@ -146,6 +146,86 @@ fn crc_end(bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&crc.to_le_bytes());
 }
 
+#[test]
+fn names_come_back_and_cost_little() {
+    for codec in codecs() {
+        let mut builder = SegmentBuilder::new(&codec, VOLUME, SEGMENT);
+        let files: Vec<FileRecord> = (0..1000u64)
+            .map(|i| FileRecord {
+                ino: InodeNo(100_000 + i),
+                parent: InodeNo(50_000),
+                name: format!("file-{i:07}").into_bytes(),
+                mode: 0o644,
+                uid: 1000,
+                gid: 1000,
+                size: 5000,
+                mtime_secs: 1_719_000_000,
+                mtime_nanos: 123_456_789,
+            })
+            .collect();
+        for file in &files {
+            builder.push_run(file.ino, 0, &[b"contents"]).unwrap();
+            builder
+                .push_moved_run(
+                    file.ino,
+                    1 << 20,
+                    &[b"moved here"],
+                    &[
+                        RunPart { len: 4, written_ms: 1_717_000_000_000 },
+                        RunPart { len: 6, written_ms: 1_718_000_000_000 },
+                    ],
+                )
+                .unwrap();
+        }
+        let directory = |ino, parent, name: &[u8]| DirectoryRecord {
+            ino: InodeNo(ino),
+            parent: InodeNo(parent),
+            name: name.to_vec(),
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+        };
+        let directories = [directory(50_000, 1, b"data"), directory(1, 1, b"")];
+        let before = builder.stored_len();
+        builder.describe(&files, &directories);
+        let stranger = FileRecord { ino: InodeNo(7), ..files[0].clone() };
+        builder.describe(&[stranger], &[]);
+        let per_file = (builder.stored_len() - before) / files.len();
+        assert!(per_file <= 22 + files[0].name.len() + 4, "{per_file} bytes a file");
+        let expected = builder.stored_len();
+        let object = builder.finish();
+        assert_eq!(object.len(), expected);
+        let index = index_of(&codec, &object);
+        assert_eq!((&index.files[..], &index.directories[..]), (&files[..], &directories[..]));
+        let ages: Vec<_> = index.runs[1].ages().collect();
+        assert_eq!(ages, [(0, 4, 1_717_000_000_000), (4, 6, 1_718_000_000_000)]);
+        let own = SEGMENT.created().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+        assert_eq!(index.runs[0].ages().collect::<Vec<_>>(), [(0, 8, own)]);
+    }
+}
+
+#[test]
+fn names_beyond_the_bound_are_left_out() {
+    let codec = codec(Compression::None, false);
+    let mut builder = SegmentBuilder::new(&codec, VOLUME, SEGMENT);
+    builder.push_run(InodeNo(2), 0, &[b"x"]).unwrap();
+    let directories: Vec<DirectoryRecord> = (0..40_000)
+        .map(|i| DirectoryRecord {
+            ino: InodeNo(i),
+            parent: InodeNo::ROOT,
+            name: vec![b'n'; 255],
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+        })
+        .collect();
+    builder.describe(&[], &directories);
+    let object = builder.finish();
+    assert!(object.len() < 5 << 20);
+    let kept = index_of(&codec, &object).directories;
+    assert!(!kept.is_empty() && kept.len() < directories.len());
+}
+
 /// An index with one record that has a field of a later version.
 #[test]
 fn later_fields_are_skipped() {
@@ -153,13 +233,13 @@ fn later_fields_are_skipped() {
     let mut index = vec![1, 0];
     index.extend_from_slice(VOLUME.as_bytes());
     index.extend_from_slice(&SEGMENT.to_bytes());
-    // count 1; record of 11 bytes: inode 5, offset 0, run at 64 of 10 bytes, field 2 of 5 bytes.
-    index.extend_from_slice(&[1, 11, 5, 0, 64, 10, 2, 5]);
+    // count 1; record of 11 bytes: inode 5, offset 0, run at 64 of 10 bytes, field 99 of 5 bytes.
+    index.extend_from_slice(&[1, 11, 5, 0, 64, 10, 99, 5]);
     index.extend_from_slice(b"name!");
     crc_end(&mut index);
     let runs = SegmentIndex::decode(&codec, &index).unwrap().runs;
     let slice = SegmentSlice { segment: SEGMENT, run_offset: 64, run_len: 10, skip: 0, frames: None };
-    assert_eq!(runs, [IndexRun { ino: InodeNo(5), file_offset: 0, slice }]);
+    assert_eq!(runs, [IndexRun { ino: InodeNo(5), file_offset: 0, slice, parts: Vec::new() }]);
 }
 
 /// Pins header, frame, index and footer of every kind of segment that no compressor has a say in.

@@ -9,6 +9,15 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
+/// The crc32c of `first` and `second`, one after the other.
+pub(crate) fn crc32c_joined(first: &[u8], second: &[u8]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(first);
+    digest.update(second);
+    // A 32-bit algorithm's value is in the low half.
+    digest.finalize() as u32
+}
+
 /// Checksums of frames of one segment: crc32c over the segment id, the frame's stored offset, and its bytes, so that
 /// intact bytes in the wrong place do not pass.
 #[derive(Clone)]

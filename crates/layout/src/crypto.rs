@@ -2,7 +2,7 @@
 //!
 //! A volume has one random *data key*. The superblock holds it wrapped under the *master key*, which the user keeps. Each
 //! segment is sealed under its own key, derived from the data key and the segment's id, so that a frame's stored offset is
-//! a nonce that cannot repeat; inline values share one key and carry random nonces.
+//! a nonce that cannot repeat; inline values share one key and carry random nonces, and so do other whole objects.
 //!
 //! Key bytes kept here are wiped when dropped. The cipher's expanded key schedules live only for one segment being built
 //! or one read, but the library that makes them does not wipe them.
@@ -184,6 +184,11 @@ impl DataKey {
     pub(crate) fn for_inline(&self) -> InlineSealer {
         InlineSealer(Sealer::derive(&self.0, &[INLINE_CONTEXT]))
     }
+
+    /// Seals whole objects that are not segments.
+    pub(crate) fn for_object(&self) -> ObjectSealer {
+        ObjectSealer(Sealer::derive(&self.0, &[OBJECT_CONTEXT]))
+    }
 }
 
 /// One AES-256-GCM key.
@@ -281,6 +286,34 @@ impl InlineSealer {
         let (nonce, sealed) = stored.split_first_chunk_mut::<NONCE_LEN>()?;
         self.0.open(*nonce, INLINE_CONTEXT, sealed)
     }
+}
+
+const OBJECT_CONTEXT: &[u8] = b"headrace object";
+
+/// Seals whole objects under random nonces, each bound to a context. Objects are written every few seconds at most, so
+/// the 2^32 that random nonces allow last for a century.
+pub(crate) struct ObjectSealer(Sealer);
+
+impl ObjectSealer {
+    /// Bytes of nonce before a sealed object.
+    pub(crate) const NONCE_LEN: usize = NONCE_LEN;
+
+    /// Seals `buffer[from..]`, puts a fresh nonce in the [`Self::NONCE_LEN`] bytes before it, and appends the tag.
+    pub(crate) fn seal(&self, context: &[u8], buffer: &mut Vec<u8>, from: usize) {
+        let nonce = random_nonce();
+        buffer[from - NONCE_LEN..from].copy_from_slice(&nonce);
+        self.0.seal(nonce, &object_context(context), buffer, from);
+    }
+
+    /// Opens nonce, sealed bytes and tag.
+    pub(crate) fn open<'a>(&self, context: &[u8], stored: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        let (nonce, sealed) = stored.split_first_chunk_mut::<NONCE_LEN>()?;
+        self.0.open(*nonce, &object_context(context), sealed)
+    }
+}
+
+fn object_context(context: &[u8]) -> Vec<u8> {
+    [OBJECT_CONTEXT, context].concat()
 }
 
 #[cfg(test)]

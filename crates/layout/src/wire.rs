@@ -11,7 +11,7 @@ pub struct DecodeError {
 }
 
 /// Appends `value` as a LEB128 varint: 7 bits a byte, lowest first, the top bit set on all but the last.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -20,18 +20,19 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes fields off the front of a byte string; every failure names the structure being read.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     what: &'static str,
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Self {
+    /// A reader over `bytes`, which are meant to be a `what`.
+    pub fn new(what: &'static str, bytes: &'a [u8]) -> Self {
         Reader { what, rest: bytes }
     }
 
     /// A reader over `bytes` less their last four, which must be the crc32c of what precedes them.
-    pub(crate) fn checked(what: &'static str, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+    pub fn checked(what: &'static str, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let reader = Reader::new(what, bytes);
         let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
             return Err(reader.error("too short"));
@@ -42,16 +43,18 @@ impl<'a> Reader<'a> {
         Ok(Reader { what, rest: body })
     }
 
-    pub(crate) fn error(&self, detail: impl Into<String>) -> DecodeError {
+    /// An error of the structure being read.
+    pub fn error(&self, detail: impl Into<String>) -> DecodeError {
         DecodeError { what: self.what, detail: detail.into() }
     }
 
     /// Bytes not yet taken.
-    pub(crate) fn remaining(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+    /// The next `len` bytes.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.rest.split_at_checked(len) else {
             return Err(self.error("ends too early"));
         };
@@ -60,11 +63,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Everything not yet taken.
-    pub(crate) fn take_rest(&mut self) -> &'a [u8] {
+    pub fn take_rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.error("ends too early"));
         };
@@ -72,19 +76,28 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+    /// A byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
+    /// Two bytes, little endian.
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+    /// Four bytes, little endian.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
+    /// Eight bytes, little endian.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// What [`put_varint`] wrote; at most 64 bits.
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -100,23 +113,24 @@ impl<'a> Reader<'a> {
         Err(self.error("a number exceeds 64 bits"))
     }
 
-    pub(crate) fn varint_u32(&mut self) -> Result<u32, DecodeError> {
+    /// A varint of at most 32 bits.
+    pub fn varint_u32(&mut self) -> Result<u32, DecodeError> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| self.error("a number exceeds 32 bits"))
     }
 
-    /// A count of items of at least `min_len` bytes each: refused when they cannot all be there, so that a caller may
+    /// A count of items of at least `min_len` (not 0) bytes each: refused when they cannot all be there, so that a caller may
     /// allocate for them.
-    pub(crate) fn count(&mut self, min_len: usize) -> Result<usize, DecodeError> {
+    pub fn count(&mut self, min_len: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
-        if count > (self.remaining() / min_len) as u64 {
+        if count > (self.remaining() / min_len.max(1)) as u64 {
             return Err(self.error("a count exceeds the data"));
         }
         Ok(count as usize)
     }
 
     /// Succeeds if everything was taken.
-    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+    pub fn finish(self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("bytes left over at the end")) }
     }
 }

@@ -8,6 +8,7 @@
 mod attr;
 mod check;
 mod data;
+mod describe;
 mod error;
 mod key;
 mod namespace;

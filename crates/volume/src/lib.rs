@@ -5,6 +5,7 @@
 //! objects that are in the store, and no byte that a file uses is deleted.
 
 pub mod compact;
+mod describe;
 pub mod destroy;
 mod engine;
 mod error;
@@ -19,6 +20,7 @@ pub mod pack;
 mod pending;
 pub mod progress;
 mod read;
+pub mod restore;
 mod rewrite;
 pub mod state_dir;
 mod superblock_io;
@@ -31,7 +33,7 @@ pub use fsck::{Finding, FindingSink, FsckOptions, FsckReport, Level, fsck};
 pub use gc::{DEFAULT_GRACE, GcReport, gc};
 pub use holder::Holder;
 pub use info::{InodeInfo, describe};
-pub use open::{OpenOptions, Volume};
+pub use open::{DEFAULT_MEMORY, OpenOptions, Volume};
 pub use pack::{PackPlanner, PackReport, PackStep, pack};
 pub use pending::{PendingSegment, PendingSegments};
 pub use progress::{Progress, ProgressFn, Unit};

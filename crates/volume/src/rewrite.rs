@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use headrace_layout::{Codec, Compression, ExtentData, InodeNo, SegmentBuilder, SegmentFull, SegmentSlice};
+use headrace_layout::{
+    Codec, Compression, ExtentData, InodeNo, RunPart, SegmentBuilder, SegmentFull, SegmentId, SegmentSlice,
+};
 use headrace_meta::{MetaError, Swap};
 
 use crate::error::{Result, VolumeError};
@@ -123,7 +125,8 @@ impl<'a> Rewriter<'a> {
                 Open { pending, builder, swaps: BTreeMap::new() }
             }
         };
-        let run = push_run(&self.volume.codec, open.builder, piece.ino, piece.offset, piece.plain).await?;
+        let parts = parts(&piece, open.pending.id());
+        let run = push_run(&self.volume.codec, open.builder, &piece, parts).await?;
         open.builder = run.0;
         let slice = run.1?;
         self.done.plain_bytes += len as u64;
@@ -143,8 +146,9 @@ impl<'a> Rewriter<'a> {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        let Some(Open { pending, builder, swaps }) = self.open.take() else { return Ok(()) };
+        let Some(Open { pending, mut builder, swaps }) = self.open.take() else { return Ok(()) };
         let id = pending.id();
+        self.volume.describe(&mut builder);
         let body = builder.finish();
         let stored = body.len() as u64;
         self.volume.store.put(&id.object_key(), body).await?;
@@ -177,18 +181,51 @@ impl<'a> Rewriter<'a> {
     }
 }
 
+/// Since when the bytes of a piece are what they are: as long as the segment that they were in, or, for those that come
+/// from metadata, as long as the new one. None if all of them are that young.
+fn parts(piece: &Piece, segment: SegmentId) -> Vec<RunPart> {
+    let own = millis(segment);
+    let mut users: Vec<&User> = piece.users.iter().collect();
+    users.sort_by_key(|user| user.at);
+    let mut parts: Vec<RunPart> = Vec::new();
+    let mut add = |len: u32, written_ms: u64| match parts.last_mut() {
+        _ if len == 0 => {}
+        Some(last) if last.written_ms == written_ms => last.len += len,
+        _ => parts.push(RunPart { len, written_ms }),
+    };
+    let mut at = 0;
+    for user in users {
+        add(user.at.saturating_sub(at), own);
+        at = at.max(user.at);
+        let end = user.at.saturating_add(user.len);
+        let written = match &user.expect {
+            ExtentData::Segment(slice) => millis(slice.segment).min(own),
+            ExtentData::Inline { .. } => own,
+        };
+        add(end.saturating_sub(at), written);
+        at = at.max(end);
+    }
+    add(u32::try_from(piece.len()).unwrap_or(u32::MAX).saturating_sub(at), own);
+    if parts.iter().all(|part| part.written_ms == own) { Vec::new() } else { parts }
+}
+
+/// When a segment was made, milliseconds since the Unix epoch.
+fn millis(segment: SegmentId) -> u64 {
+    let age = segment.created().duration_since(SystemTime::UNIX_EPOCH);
+    age.map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Adds a run to a builder; beside the async runtime if that takes long.
 async fn push_run(
     codec: &Codec,
     mut builder: SegmentBuilder,
-    ino: InodeNo,
-    offset: u64,
-    plain: Vec<Bytes>,
+    piece: &Piece,
+    parts: Vec<RunPart>,
 ) -> Result<(SegmentBuilder, Result<SegmentSlice, SegmentFull>)> {
-    let len: usize = plain.iter().map(Bytes::len).sum();
+    let (len, ino, offset, plain) = (piece.len(), piece.ino, piece.offset, piece.plain.clone());
     let push = move || {
-        let parts: Vec<&[u8]> = plain.iter().map(|b| &b[..]).collect();
-        let slice = builder.push_run(ino, offset, &parts);
+        let pieces: Vec<&[u8]> = plain.iter().map(|b| &b[..]).collect();
+        let slice = builder.push_moved_run(ino, offset, &pieces, &parts);
         (builder, slice)
     };
     if len < LONG_PUSH || codec.compression() == Compression::None {
@@ -196,4 +233,36 @@ async fn push_run(
     }
     let pushed = tokio::task::spawn_blocking(push).await;
     pushed.map_err(|e| VolumeError::System { operation: "compressing", detail: e.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_bytes_keep_the_age_of_where_they_were() {
+        let at = |ms: u128| SegmentId(ms << 80);
+        let slice = |id| {
+            ExtentData::Segment(SegmentSlice {
+                segment: id,
+                run_offset: 64,
+                run_len: 100,
+                skip: 0,
+                frames: None,
+            })
+        };
+        let user = |at, len, expect| User { ino: InodeNo(2), offset: 0, len, expect, at };
+        let piece =
+            |users| Piece { ino: InodeNo(2), offset: 0, plain: vec![Bytes::from(vec![0; 100])], users };
+        let part = |len, written_ms| RunPart { len, written_ms };
+        let mixed = piece(vec![
+            user(0, 40, slice(at(10))),
+            user(20, 40, slice(at(10))),
+            user(60, 30, slice(at(30))),
+            user(90, 10, ExtentData::Inline { id: 1, skip: 0 }),
+        ]);
+        assert_eq!(parts(&mixed, at(50)), [part(60, 10), part(30, 30), part(10, 50)]);
+        let young = piece(vec![user(0, 100, ExtentData::Inline { id: 1, skip: 0 })]);
+        assert_eq!(parts(&young, at(50)), []);
+    }
 }

@@ -4,6 +4,7 @@
 mod attributes;
 mod corruption;
 mod data;
+mod describe;
 mod engine;
 mod fixture;
 mod listing;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headrace_layout::SegmentBuilder;
 use headrace_meta::{DataCommit, NewData, NewExtent};
+use headrace_volume::PendingSegment;
 
 use crate::error::{Error, Result};
 use crate::inode::dirty::{Batch, BatchId};
@@ -31,6 +32,8 @@ impl Vfs {
 
     fn spawn_upload(self: &Arc<Self>, inode: &Arc<Inode>, batch: Batch) {
         let (vfs, inode) = (Arc::clone(self), Arc::clone(inode));
+        // Its id is taken in the order of the batches, so that a rebuild from segments alone knows which one is newer.
+        let segment = self.volume.begin_segment();
         self.runtime.spawn(async move {
             let place = vfs.uploads.clone().acquire_owned().await;
             let id = batch.id;
@@ -38,7 +41,7 @@ impl Vfs {
             // Building is work for the processor and a local store blocks: neither belongs on the runtime's own threads.
             let done = tokio::task::spawn_blocking(move || {
                 let _place = place;
-                let uploaded = worker_vfs.upload(&worker_inode, &batch);
+                let uploaded = worker_vfs.upload(&worker_inode, &batch, segment);
                 worker_vfs.uploaded(&worker_inode, batch.id, uploaded);
             });
             if let Err(panicked) = done.await {
@@ -47,9 +50,8 @@ impl Vfs {
         });
     }
 
-    fn upload(&self, inode: &Inode, batch: &Batch) -> Result<StoredBatch> {
+    fn upload(&self, inode: &Inode, batch: &Batch, guard: PendingSegment) -> Result<StoredBatch> {
         let volume = &self.volume;
-        let guard = volume.begin_segment();
         let id = guard.id();
         let mut builder = SegmentBuilder::new(&volume.codec, volume.superblock.uuid, id);
         let mut pieces = Vec::new();
@@ -61,6 +63,7 @@ impl Vfs {
                 .map_err(|e| Error::Internal(format!("batch of {} bytes: {e}", batch.len())))?;
             pieces.push(NewExtent { offset, len, data: NewData::Segment(slice) });
         }
+        volume.describe(&mut builder);
         let body = builder.finish();
         let stored = body.len() as u64;
         self.runtime.block_on(volume.store.put(&id.object_key(), body))?;

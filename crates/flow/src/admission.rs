@@ -1,4 +1,5 @@
-//! Write admission: a budget of bytes that counts what is in memory until the backend has acknowledged it.
+//! Admission: a budget of bytes that counts what is in memory until it is let go: written data until the backend has
+//! acknowledged it, read data until the reader has it.
 //!
 //! A request is granted at once while it fits and nobody waits before it; otherwise it queues, first come first served, so
 //! that a large write is never starved by small ones. Nothing here sleeps or looks at a clock: the length of the queue is
@@ -19,19 +20,20 @@ pub enum Admit {
     Queued(Ticket),
 }
 
-/// A budget of bytes, shared by everyone who writes.
+/// A budget of bytes, shared by everyone who wants memory from one pool.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
     used: u64,
     queue: VecDeque<(Ticket, u64)>,
+    queued: u64,
     next: u64,
 }
 
 impl Budget {
     /// A budget of `limit` bytes (at least 1).
     pub fn new(limit: u64) -> Self {
-        Budget { limit: limit.max(1), used: 0, queue: VecDeque::new(), next: 0 }
+        Budget { limit: limit.max(1), used: 0, queue: VecDeque::new(), queued: 0, next: 0 }
     }
 
     /// Bytes granted and not yet given back.
@@ -49,6 +51,11 @@ impl Budget {
         self.queue.len()
     }
 
+    /// What those ask for together, bytes.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.queued
+    }
+
     /// Asks for `bytes`. A request larger than the whole budget is granted once nothing else is in use, so that it cannot
     /// wait for ever.
     pub fn request(&mut self, bytes: u64) -> Admit {
@@ -59,6 +66,7 @@ impl Budget {
         let ticket = Ticket(self.next);
         self.next += 1;
         self.queue.push_back((ticket, bytes));
+        self.queued = self.queued.saturating_add(bytes);
         Admit::Queued(ticket)
     }
 
@@ -73,7 +81,9 @@ impl Budget {
     /// must be released. Otherwise the requests that are granted because it no longer stands before them.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<Vec<Ticket>> {
         let at = self.queue.iter().position(|(t, _)| *t == ticket)?;
-        self.queue.remove(at);
+        if let Some((_, bytes)) = self.queue.remove(at) {
+            self.queued = self.queued.saturating_sub(bytes);
+        }
         Some(self.grant())
     }
 
@@ -93,6 +103,7 @@ impl Budget {
                 break;
             }
             self.queue.pop_front();
+            self.queued = self.queued.saturating_sub(bytes);
             self.used += bytes;
             granted.push(ticket);
         }
@@ -143,6 +154,7 @@ mod tests {
                     Admit::Queued(ticket) => waiting.push_back((ticket, bytes)),
                 }
                 prop_assert!(budget.used() <= limit || held.len() == 1);
+                prop_assert_eq!(budget.waiting_bytes(), waiting.iter().map(|(_, bytes)| bytes).sum::<u64>());
                 if release && let Some(bytes) = held.pop_front() {
                     settle(budget.release(bytes), &mut held, &mut waiting);
                 }

@@ -2,3 +2,5 @@
 
 pub mod admission;
 pub mod backoff;
+pub mod memory;
+pub mod pause;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use headrace_flow::memory::MemoryPlan;
 use headrace_kv::Engine;
 use headrace_kv::embedded::{EmbeddedEngine, EmbeddedOptions};
 
@@ -9,6 +10,15 @@ use crate::error::Result;
 use crate::state_dir::StateDir;
 
 /// Opens (or creates) the embedded engine of `state`. The caller holds the volume's lock.
-pub(crate) fn open(state: &StateDir) -> Result<Arc<dyn Engine>> {
-    Ok(Arc::new(EmbeddedEngine::open(&state.engine(), EmbeddedOptions::default())?))
+pub(crate) fn open(state: &StateDir, memory: &MemoryPlan) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(EmbeddedEngine::open(&state.engine(), options(memory))?))
+}
+
+/// The engine's bounds within a memory plan.
+pub(crate) fn options(memory: &MemoryPlan) -> EmbeddedOptions {
+    EmbeddedOptions {
+        freeze_bytes: memory.freeze,
+        max_pending_bytes: memory.pending,
+        ..EmbeddedOptions::default()
+    }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt;
+use headrace_flow::memory::MemoryPlan;
 use headrace_layout::compression::Compression;
 use headrace_layout::crypto::{DataKey, MasterKey};
 use headrace_layout::superblock::{Encryption, OBJECT_KEY, Superblock};
@@ -173,7 +174,7 @@ async fn write_volume(
         name: superblock.name.clone(),
         url: location.to_string(),
     })?;
-    let engine = engine::open(state)?;
+    let engine = engine::open(state, &MemoryPlan::new(0, 0))?;
     Namespace::format(&*engine, options.root_uid, options.root_gid, options.root_mode)
         .map_err(VolumeError::from)?;
     engine.durable(engine.position()).await.map_err(VolumeError::from)?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use headrace_flow::memory::MemoryPlan;
 use headrace_kv::{Engine, KvError};
 use headrace_layout::Codec;
 use headrace_layout::crypto::{DataKey, MasterKey};
@@ -31,7 +32,12 @@ pub struct OpenOptions {
     pub mountpoint: Option<String>,
     /// Change nothing: neither in the store nor, but for the engine's own recovery, in metadata.
     pub read_only: bool,
+    /// Memory the process may use, bytes; divided by [`MemoryPlan`]. `None`: [`DEFAULT_MEMORY`].
+    pub memory: Option<u64>,
 }
+
+/// The memory ceiling of who names none.
+pub const DEFAULT_MEMORY: u64 = 512 << 20;
 
 /// An open volume. Exclusive: while it lives, no other process can open it.
 pub struct Volume {
@@ -53,6 +59,8 @@ pub struct Volume {
     pub state_dir: StateDir,
     /// Whether it was opened without the right to change it.
     pub read_only: bool,
+    /// What of the process's memory it may use for what.
+    pub memory: MemoryPlan,
     pub(crate) pending: PendingSegments,
     lock: Mutex<Option<Lock>>,
 }
@@ -81,7 +89,11 @@ impl Volume {
             // The superblock is there, so format had done all but this (or destroy nothing but this).
             state_dir.mark_complete()?;
         }
-        let engine = engine::open(&state_dir)?;
+        let memory = MemoryPlan::new(
+            options.memory.unwrap_or(DEFAULT_MEMORY),
+            u64::from(superblock.segment_size),
+        );
+        let engine = engine::open(&state_dir, &memory)?;
         let meta = Arc::new(Namespace::open(Arc::clone(&engine))?);
         let store_counters = Arc::new(Counted::new(store));
         let store: Arc<dyn ObjectStore> = Arc::clone(&store_counters) as _;
@@ -95,6 +107,7 @@ impl Volume {
             location: location.clone(),
             state_dir,
             read_only: options.read_only,
+            memory,
             pending: PendingSegments::default(),
             lock: Mutex::new(Some(lock)),
         };

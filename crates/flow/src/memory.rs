@@ -1,0 +1,209 @@
+//! One memory ceiling for the whole process, divided into pools: every bound on memory is computed here and nowhere else.
+//!
+//! The ceiling is on anonymous memory, which only this process can give back. Outside it are what every program has (its
+//! text, its threads' stacks, what the allocator cannot hand back) and [`MemoryPlan::mapped`], pages of the metadata engine's
+//! file that the kernel can drop at any time: together less than [`OVERHEAD`].
+//!
+//! A pool is a bound, not a reservation: what is not used is not taken from the system.
+
+/// The least ceiling, bytes: below it a pool could not hold the largest request it gets.
+pub const MIN_CEILING: u64 = 64 << 20;
+/// What the process may take beyond its ceiling, bytes: see the [module](self).
+pub const OVERHEAD: u64 = 64 << 20;
+/// Largest request of a front end, in either direction, bytes.
+pub const MAX_REQUEST: u64 = 1 << 20;
+/// What a front end's buffer for one such request takes, bytes.
+pub const REQUEST_BUFFER: u64 = MAX_REQUEST + (12 << 10);
+/// What an open file takes at most, bytes: handle, state of the file, entries in the tables. Measured: about 700.
+pub const OPEN_FILE: u64 = 1 << 10;
+/// What a request that waits takes beside its data, bytes: its state and its place in the queue. Measured: 2 to 3 KiB.
+pub const WAITING_REQUEST: u64 = 4 << 10;
+/// Open files, at most, however much memory there is.
+pub const MAX_OPEN_FILES: u64 = 1 << 20;
+
+/// The ceiling is divided into so many shares.
+const SHARES: u64 = 32;
+/// Anonymous memory that one changed key can cost while the engine writes a group: the page it is on, a page of the log, and
+/// its share of the pages above.
+const PAGES_PER_KEY: u64 = 5 << 10;
+/// Pages of the engine's file that may be mapped at one time, bytes.
+const MAPPED: u64 = 16 << 20;
+/// Largest object of the metadata log, and part of a snapshot, bytes.
+const MAX_LOG_OBJECT: u64 = 8 << 20;
+/// Buffered metadata that starts a commit, at most, bytes: beyond it groups gain nothing.
+const MAX_FREEZE: u64 = 16 << 20;
+/// Stored bytes of a segment beyond its contents, in parts of the contents: checksums, seals, index.
+const SEGMENT_OVERHEAD: u64 = 32;
+
+/// How a ceiling is divided. All sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryPlan {
+    /// The ceiling: what was asked for, or [`MIN_CEILING`].
+    pub ceiling: u64,
+    /// Written data, from acceptance until its extents are committed and nothing refers to it any more.
+    pub dirty: u64,
+    /// Data of writes that wait for a place in `dirty`. When it is used up no more requests are taken from the kernel.
+    pub intake: u64,
+    /// Segments that are built and uploaded.
+    pub uploads: u64,
+    /// Data that goes into one such segment, at most: two of them fit `uploads` side by side.
+    pub batch: u64,
+    /// Data on its way from the store to readers.
+    pub reads: u64,
+    /// Cached pieces of segments of small files.
+    pub spans: u64,
+    /// The metadata engine: `pending` and the pages of `pending_keys`.
+    pub engine: u64,
+    /// Metadata changes that are not on disk yet.
+    pub pending: u64,
+    /// Keys among them.
+    pub pending_keys: u64,
+    /// Pending metadata that starts a commit although nobody waits for one.
+    pub freeze: u64,
+    /// The metadata log and its snapshots on their way to the store.
+    pub log: u64,
+    /// Plain bytes of one log object or snapshot part. One being shipped and one being read or written, three forms of each
+    /// (as read, encoded, sealed), fit `log`.
+    pub log_object: u64,
+    /// Buffers that requests of the kernel are read into.
+    pub requests: u64,
+    /// Threads that may read them.
+    pub workers: u64,
+    /// Buffers kept for later beside theirs.
+    pub spare_buffers: u64,
+    /// Packing, compaction and checking, one of them at a time.
+    pub rewrite: u64,
+    /// Stored bytes of a segment that they build.
+    pub rewrite_segment: u64,
+    /// Bytes that they read in one piece; three at a time.
+    pub rewrite_piece: u64,
+    /// Open files, waiting requests, inodes that the kernel knows.
+    pub tables: u64,
+    /// Files that may be open.
+    pub open_files: u64,
+    /// Requests that may wait before no more are taken from the kernel.
+    pub waiting_requests: u64,
+    /// Mapped pages of the metadata engine's file. Not anonymous, so not in the ceiling.
+    pub mapped: u64,
+}
+
+impl MemoryPlan {
+    /// Divides `ceiling` bytes (taken for [`MIN_CEILING`] if less) for a volume whose segments are `segment_size` bytes.
+    pub fn new(ceiling: u64, segment_size: u64) -> MemoryPlan {
+        let ceiling = ceiling.max(MIN_CEILING);
+        let share = ceiling / SHARES;
+        let uploads = 5 * share;
+        let largest_batch = contents_of(uploads / 2);
+        let engine = 2 * share;
+        let pending = share / 2;
+        let requests = 2 * share;
+        let buffers = requests / REQUEST_BUFFER;
+        // A worker that hands its buffer on takes another before the first comes back.
+        let workers = buffers.saturating_sub(1).max(1);
+        let rewrite = 2 * share;
+        let tables = 2 * share;
+        MemoryPlan {
+            ceiling,
+            dirty: 8 * share,
+            intake: 2 * share,
+            uploads,
+            batch: segment_size.clamp(1, largest_batch),
+            reads: 4 * share,
+            spans: 2 * share,
+            engine,
+            pending,
+            pending_keys: (engine - pending) / PAGES_PER_KEY,
+            freeze: (pending / 2).min(MAX_FREEZE),
+            log: 3 * share,
+            log_object: pending.min(MAX_LOG_OBJECT),
+            requests,
+            workers,
+            spare_buffers: buffers.saturating_sub(workers),
+            rewrite,
+            rewrite_segment: segment_size.clamp(1, rewrite / 2),
+            rewrite_piece: rewrite / 8,
+            tables,
+            open_files: (tables / 2 / OPEN_FILE).min(MAX_OPEN_FILES),
+            waiting_requests: tables / 4 / WAITING_REQUEST,
+            mapped: MAPPED,
+        }
+    }
+
+    /// What an upload of `contents` bytes takes from `uploads`.
+    pub fn upload(contents: u64) -> u64 {
+        contents.saturating_add(contents / SEGMENT_OVERHEAD).saturating_add(64 << 10)
+    }
+}
+
+/// The largest contents for which [`MemoryPlan::upload`] is at most `stored`.
+fn contents_of(stored: u64) -> u64 {
+    let room = stored.saturating_sub(64 << 10);
+    room - room.div_ceil(SEGMENT_OVERHEAD + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plans() -> impl Strategy<Value = MemoryPlan> {
+        let ceilings = prop_oneof![Just(MIN_CEILING), MIN_CEILING..=(2 << 30), MIN_CEILING..=(1 << 44)];
+        (ceilings, (20u32..=28).prop_map(|bits| 1u64 << bits)).prop_map(|(c, s)| MemoryPlan::new(c, s))
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_within_the_ceiling(plan in plans()) {
+            let parts = [
+                plan.dirty, plan.intake, plan.uploads, plan.reads, plan.spans, plan.engine, plan.log,
+                plan.requests, plan.rewrite, plan.tables,
+            ];
+            prop_assert!(parts.iter().sum::<u64>() <= plan.ceiling);
+            prop_assert!(parts.iter().all(|part| *part >= 2 << 20), "{plan:?}");
+        }
+
+        #[test]
+        fn the_largest_request_fits_its_pool(plan in plans()) {
+            // Written: one batch being uploaded, and one being filled.
+            prop_assert!(plan.dirty >= 2 * plan.batch + MAX_REQUEST);
+            prop_assert!(plan.intake >= MAX_REQUEST);
+            prop_assert!(2 * MemoryPlan::upload(plan.batch) <= plan.uploads);
+            // Read: stored and plain, and the spans that small pieces come in.
+            prop_assert!(plan.reads >= 2 * (MAX_REQUEST + (1 << 20)) + (4 << 20));
+            // Metadata: an inline value or an extended attribute of 64 KiB with what belongs to it.
+            prop_assert!(plan.pending >= 256 << 10 && plan.pending_keys >= 256);
+            prop_assert!(plan.pending + plan.pending_keys * PAGES_PER_KEY <= plan.engine);
+            prop_assert!(plan.freeze < plan.pending);
+            prop_assert!(2 * 3 * plan.log_object <= plan.log && plan.log_object >= 1 << 20);
+            prop_assert!((plan.workers + plan.spare_buffers) * REQUEST_BUFFER <= plan.requests);
+            prop_assert!(plan.workers >= 2);
+            prop_assert!(plan.rewrite_segment + 4 * plan.rewrite_piece <= plan.rewrite);
+            prop_assert!(plan.rewrite_piece >= 256 << 10);
+            let (open, waiting) = (plan.open_files * OPEN_FILE, plan.waiting_requests * WAITING_REQUEST);
+            prop_assert!(open + waiting <= plan.tables && plan.open_files >= 2048 && plan.waiting_requests >= 256);
+        }
+
+        #[test]
+        fn more_memory_is_never_less_of_anything(a in MIN_CEILING..=(1u64 << 34), b in MIN_CEILING..=(1u64 << 34)) {
+            let (small, large) = (MemoryPlan::new(a.min(b), 16 << 20), MemoryPlan::new(a.max(b), 16 << 20));
+            prop_assert!(small.dirty <= large.dirty && small.batch <= large.batch && small.reads <= large.reads);
+            prop_assert!(small.workers <= large.workers && small.open_files <= large.open_files);
+        }
+
+        #[test]
+        fn a_batch_is_no_larger_than_its_share(stored in (64u64 << 10)..(1 << 40)) {
+            prop_assert!(MemoryPlan::upload(contents_of(stored)) <= stored);
+        }
+    }
+
+    #[test]
+    fn less_than_the_least_is_the_least() {
+        assert_eq!(MemoryPlan::new(0, 16 << 20), MemoryPlan::new(MIN_CEILING, 16 << 20));
+    }
+
+    #[test]
+    fn segments_are_whole_where_memory_allows() {
+        assert_eq!(MemoryPlan::new(256 << 20, 16 << 20).batch, 16 << 20);
+        assert!(MemoryPlan::new(MIN_CEILING, 16 << 20).batch >= 4 << 20);
+    }
+}

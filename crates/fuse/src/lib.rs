@@ -12,7 +12,7 @@
 //! libraries leave out.
 
 // The file system that the tests mount is written against the public API and used by tests in here too.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 extern crate self as headrace_fuse;
 
 pub mod abi;
@@ -20,6 +20,11 @@ mod adapter;
 mod dispatch;
 mod errno;
 mod file_system;
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    //! For the fuzzers only.
+    pub use crate::dispatch::harness::Kernel;
+}
 pub mod mount;
 mod session;
 

@@ -9,7 +9,9 @@ mod names;
 mod reply;
 mod xattrs;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+pub(crate) mod harness;
+#[cfg(any(test, fuzzing))]
 #[allow(dead_code, missing_docs)]
 #[path = "../../tests/kernel/memory.rs"]
 mod memory;

@@ -19,13 +19,11 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
-#[cfg(test)]
-pub(crate) use buffer::BufferPool;
-pub(crate) use buffer::RequestBuffer;
+pub(crate) use buffer::{BufferPool, RequestBuffer};
 pub use config::MountConfig;
 pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
 pub(crate) use notify::Notifier;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use transport::Received;
 pub(crate) use transport::Transport;
 pub(crate) use view::View;
@@ -34,8 +32,6 @@ pub(crate) use worker::{InFlight, Worker};
 use crate::abi::InitFlags;
 use crate::mount::{self, Method, MountError, UnmountError};
 use crate::{FileSystem, InodeNo};
-#[cfg(not(test))]
-use buffer::BufferPool;
 use device::Device;
 
 /// How long requests that were already being worked on may take after the mount has gone.

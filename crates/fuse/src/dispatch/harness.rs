@@ -1,0 +1,116 @@
+//! Requests without a kernel: a worker over a file system in memory, whose answers are taken down and checked.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+use super::memory::MemFs;
+use crate::abi::{InHeader, InitFlags, Opcode, OutHeader};
+use crate::session::{BufferPool, Received, RequestBuffer, Shared, Transport, View, Worker};
+
+/// Room for one request, bytes.
+const SPACE: usize = 1 << 20;
+
+/// Takes down what is sent.
+#[derive(Default)]
+struct Recorder {
+    messages: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Transport for Recorder {
+    fn receive(&self, _space: &mut [u8]) -> io::Result<Received> {
+        Ok(Received::Ended)
+    }
+
+    fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()> {
+        let pieces: Vec<&[u8]> = message.iter().map(|piece| &**piece).collect();
+        self.messages.lock().push(pieces.concat());
+        Ok(())
+    }
+}
+
+/// Stands for the kernel.
+pub struct Kernel {
+    worker: Worker,
+    recorder: Arc<Recorder>,
+    buffer: RequestBuffer,
+    unique: u64,
+    runtime: Runtime,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Kernel::new(true)
+    }
+}
+
+impl Kernel {
+    /// A fresh file system; `setxattr_ext`: what was agreed on the form of SETXATTR.
+    ///
+    /// # Panics
+    /// When there is no runtime to be had.
+    pub fn new(setxattr_ext: bool) -> Kernel {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let recorder = Arc::new(Recorder::default());
+        let pool = BufferPool::new(SPACE);
+        let mut agreed = InitFlags::NO_OPENDIR_SUPPORT;
+        agreed.set(InitFlags::SETXATTR_EXT, setxattr_ext);
+        let transport: Arc<dyn Transport> = Arc::clone(&recorder) as Arc<dyn Transport>;
+        let view = View::new(true, Duration::ZERO);
+        let fs = Arc::new(MemFs::new(true));
+        let shared = Shared::new(fs, view, agreed, runtime.handle().clone(), &[Arc::clone(&transport)]);
+        let buffer = pool.request_buffer();
+        Kernel { worker: Worker::new(0, transport, shared, pool), recorder, buffer, unique: 0, runtime }
+    }
+
+    /// Sends a request whose header says `wrong_by` bytes more than there are.
+    ///
+    /// # Panics
+    /// Unless there is exactly one well-formed answer, or none where the opcode has none.
+    pub fn request(&mut self, opcode: u32, nodeid: u64, total_extlen: u16, wrong_by: i32, body: &[u8]) {
+        self.unique += 2;
+        let unique = self.unique;
+        let body = &body[..body.len().min(SPACE - size_of::<InHeader>())];
+        let len = size_of::<InHeader>() + body.len();
+        let said = (len as u32).saturating_add_signed(wrong_by);
+        let header =
+            InHeader { len: said, opcode, unique, nodeid, uid: 1, gid: 1, pid: 1, total_extlen, padding: 0 };
+        self.send(&[header.as_bytes(), body].concat());
+        let mut answers = 0;
+        for message in &std::mem::take(&mut *self.recorder.messages.lock()) {
+            let (out, rest) = OutHeader::read_from_prefix(message).expect("an answer has a header");
+            assert_eq!(out.len as usize, message.len());
+            if out.unique == unique {
+                answers += 1;
+                assert!((-511..=0).contains(&out.error), "{}", out.error);
+                assert!(out.error == 0 || rest.is_empty());
+            } else {
+                // A notification, or the answer to an INTERRUPT.
+                assert!(out.unique == 0 || out.unique & 1 == 1);
+            }
+        }
+        let silent = Opcode::from_raw(opcode).is_some_and(Opcode::silent);
+        assert_eq!(answers, usize::from(!silent), "{:?}", Opcode::from_raw(opcode));
+    }
+
+    /// Sends bytes as they are; how many answers came.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> usize {
+        self.send(bytes);
+        std::mem::take(&mut *self.recorder.messages.lock()).len()
+    }
+
+    /// Whether nothing is being worked on.
+    pub fn idle(&self) -> bool {
+        self.worker.shared.in_flight.wait_idle(Instant::now())
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        let _entered = self.runtime.enter();
+        self.buffer.space()[..bytes.len()].copy_from_slice(bytes);
+        super::serve(&self.worker, &mut self.buffer, bytes.len());
+    }
+}

@@ -126,7 +126,9 @@ impl FileSystem for Arc<Vfs> {
     }
 
     fn read(&self, ino: InodeNo, file: FileId, offset: u64, len: u32) -> Pending<ReadReply> {
-        later("read", ino, Vfs::read(self, ino, file, offset, len))
+        let read = Vfs::read(self, ino, file, offset, len);
+        // Not [`later`]: the file system has logged what went wrong, and at which bytes.
+        Box::pin(async move { read.await.map_err(|error| Errno::new(error.errno())) })
     }
 
     fn write(&self, ino: InodeNo, file: FileId, offset: u64, data: Bytes, kill_suid: bool) -> Pending<u32> {

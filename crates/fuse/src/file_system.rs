@@ -28,6 +28,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Whether nothing but this mount can change the volume, so that the kernel may cache for long.
     fn exclusive(&self) -> bool;
 
+    /// What to wait for before a change of names or attributes; `None` if there is room for it. Asked before each call that
+    /// changes something and is not [`Pending`].
+    fn admit(&self) -> Option<Pending<()>> {
+        None
+    }
+
     /// Finds an entry. "." and ".." are asked for when a mount is exported over NFS.
     fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr>;
     /// Gives back `count` references.

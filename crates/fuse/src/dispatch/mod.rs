@@ -5,6 +5,7 @@ mod attributes;
 mod data;
 mod directories;
 mod encode;
+mod gate;
 mod names;
 mod reply;
 mod xattrs;
@@ -93,7 +94,7 @@ pub(crate) fn serve(worker: &Worker, buffer: &mut RequestBuffer, len: usize) {
         return reply.error(Errno::EIO);
     }
     let mut call = Call { header, body, buffer, shared };
-    match route(opcode, &mut call) {
+    match gate::admitted(opcode, &mut call) {
         Ok(Answer::Later(later)) => settle(worker, &header, opcode, later, reply),
         outcome => reply.finish(opcode, outcome),
     }

@@ -71,6 +71,15 @@ pub(crate) struct RequestBuffer {
 }
 
 impl RequestBuffer {
+    /// A buffer with a copy of `request`, just as large.
+    pub fn copy_of(request: &[u8]) -> RequestBuffer {
+        // No data is large enough for such a pool to lend it out.
+        RequestBuffer {
+            memory: Memory { bytes: request.to_vec(), start: 0 },
+            pool: BufferPool::new(usize::MAX),
+        }
+    }
+
     /// The whole buffer, to be read into.
     pub fn space(&mut self) -> &mut [u8] {
         self.memory.bytes.get_mut(self.memory.start..).unwrap_or_default()

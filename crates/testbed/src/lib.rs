@@ -14,6 +14,7 @@ pub mod process;
 pub mod s3;
 pub mod tree;
 pub mod volume;
+pub mod writer;
 
 pub use binary::{headrace, tool};
 pub use content::{Rng, pattern, sha256_hex};

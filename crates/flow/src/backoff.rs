@@ -87,6 +87,11 @@ impl Backoff {
         }
     }
 
+    /// `wait`, made up to a quarter longer: those who wait for the same moment do not all come at once.
+    pub fn spread(&mut self, wait: Duration) -> Duration {
+        wait.saturating_add(self.random.between(Duration::ZERO, wait / 4))
+    }
+
     /// How many attempts have failed so far.
     pub fn failures(&self) -> u32 {
         self.failures

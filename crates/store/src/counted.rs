@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -12,11 +12,14 @@ use futures::{FutureExt, StreamExt};
 use serde::Serialize;
 
 use crate::error::{ErrorKind, StoreError};
-use crate::{ObjectMeta, ObjectStore, Space};
+use crate::health::Tracker;
+use crate::{ObjectMeta, ObjectStore, Space, StoreHealth};
 
 /// A store with counters around it.
 pub struct Counted {
     store: Arc<dyn ObjectStore>,
+    /// What became of whole operations: all that is known of a store that does not say more.
+    tracker: Tracker,
     get: Counters,
     put: Counters,
     put_if_absent: Counters,
@@ -100,13 +103,17 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn finish<T>(mut self, result: &Result<T, StoreError>, bytes: u64) {
+    fn finish<T>(mut self, tracker: &Tracker, operation: &str, result: &Result<T, StoreError>, bytes: u64) {
         self.finished = true;
         match result {
             Ok(_) => {
                 self.counters.bytes.fetch_add(bytes, Relaxed);
+                tracker.succeeded(operation);
             }
-            Err(error) => self.failed(error),
+            Err(error) => {
+                self.failed(error);
+                tracker.failed(operation, error.kind, &error.detail);
+            }
         }
     }
 
@@ -133,6 +140,7 @@ impl Counted {
     pub fn new(store: Arc<dyn ObjectStore>) -> Counted {
         Counted {
             store,
+            tracker: Tracker::default(),
             get: Counters::default(),
             put: Counters::default(),
             put_if_absent: Counters::default(),
@@ -140,6 +148,11 @@ impl Counted {
             delete: Counters::default(),
             list: Counters::default(),
         }
+    }
+
+    /// How the store has been doing.
+    pub fn health(&self) -> StoreHealth {
+        self.store.health().unwrap_or_else(|| self.tracker.snapshot(Duration::ZERO))
     }
 
     /// The counters now. Each is exact; together they may be a request apart.
@@ -157,13 +170,15 @@ impl Counted {
 
 async fn counted<T>(
     counters: &Counters,
+    tracker: &Tracker,
+    operation: &'static str,
     bytes: impl FnOnce(&T) -> u64,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let request = counters.begin();
     let result = work.await;
     let moved = result.as_ref().map_or(0, bytes);
-    request.finish(&result, moved);
+    request.finish(tracker, operation, &result, moved);
     result
 }
 
@@ -177,29 +192,36 @@ impl ObjectStore for Counted {
     }
 
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        counted(&self.get, length, self.store.get_range(key, range)).boxed()
+        counted(&self.get, &self.tracker, "get", length, self.store.get_range(key, range)).boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        counted(&self.get, length, self.store.get(key)).boxed()
+        counted(&self.get, &self.tracker, "get", length, self.store.get(key)).boxed()
     }
 
     fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         let bytes = length(&body);
-        counted(&self.put, move |()| bytes, self.store.put(key, body)).boxed()
+        counted(&self.put, &self.tracker, "put", move |()| bytes, self.store.put(key, body)).boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         let bytes = length(&body);
-        counted(&self.put_if_absent, move |()| bytes, self.store.put_if_absent(key, body)).boxed()
+        counted(
+            &self.put_if_absent,
+            &self.tracker,
+            "put",
+            move |()| bytes,
+            self.store.put_if_absent(key, body),
+        )
+        .boxed()
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {
-        counted(&self.head, |_| 0, self.store.head(key)).boxed()
+        counted(&self.head, &self.tracker, "head", |_| 0, self.store.head(key)).boxed()
     }
 
     fn delete<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        counted(&self.delete, |()| 0, self.store.delete(key)).boxed()
+        counted(&self.delete, &self.tracker, "delete", |()| 0, self.store.delete(key)).boxed()
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<ObjectMeta, StoreError>> {
@@ -230,6 +252,14 @@ impl ObjectStore for Counted {
 
     fn space(&self) -> Option<Space> {
         self.store.space()
+    }
+
+    fn health(&self) -> Option<StoreHealth> {
+        Some(Counted::health(self))
+    }
+
+    fn deadline(&self) -> Duration {
+        self.store.deadline()
     }
 }
 
@@ -265,8 +295,8 @@ mod tests {
 
     #[test]
     fn a_request_that_is_dropped_leaves_the_count() {
-        let counters = Counters::default();
-        let mut work = counted(&counters, |()| 0, std::future::pending()).boxed();
+        let (counters, tracker) = (Counters::default(), Tracker::default());
+        let mut work = counted(&counters, &tracker, "put", |()| 0, std::future::pending()).boxed();
         assert!((&mut work).now_or_never().is_none());
         assert_eq!(counters.snapshot().in_flight, 1);
         drop(work);

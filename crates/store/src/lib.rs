@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -22,6 +22,7 @@ use futures::stream::BoxStream;
 
 pub mod counted;
 mod error;
+mod health;
 mod key;
 mod local;
 mod location;
@@ -31,6 +32,7 @@ mod remote;
 
 pub use counted::{Counted, StoreStats};
 pub use error::{ErrorKind, StoreError};
+pub use health::{DirectionHealth, StoreHealth};
 pub use local::LocalStore;
 pub use location::Location;
 pub use options::{Environment, Secret, StoreOptions};
@@ -88,6 +90,16 @@ pub trait ObjectStore: Send + Sync + 'static {
     /// Space in the store, if it has a notion of it.
     fn space(&self) -> Option<Space> {
         None
+    }
+
+    /// How the store has been doing, if it takes that down itself; [`Counted`] does for all.
+    fn health(&self) -> Option<StoreHealth> {
+        None
+    }
+
+    /// For how long an operation is tried before it fails. Large bodies may take longer as long as they move.
+    fn deadline(&self) -> Duration {
+        StoreOptions::default().deadline
     }
 }
 

@@ -67,9 +67,10 @@ pub struct StoreOptions {
     pub anonymous: bool,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
-    /// Longest wait for an answer, per attempt, and for the next bytes of one. Large bodies get more: a second per 128 KiB.
+    /// Longest time for which nothing may move in either direction, per attempt. A body that moves slowly may take this and a
+    /// second per 128 KiB.
     pub request_timeout: Duration,
-    /// When to stop trying, counted from the start of an operation. Large bodies get more: a second per 128 KiB.
+    /// When to stop trying, counted from the start of an operation. An attempt that is moving a large body then is let finish.
     pub deadline: Duration,
     /// Further settings, passed to the client library of the service as they are. Their values may be secret.
     pub extra: BTreeMap<String, String>,

@@ -5,10 +5,10 @@ mod common;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::proxy::{Fault, Proxy};
 use common::{Server, free_address, open_plain, options};
 use futures::TryStreamExt;
 use headrace_store::{ErrorKind, ObjectStore, StoreError, StoreOptions};
+use headrace_testbed::{Fault, FaultProxy};
 
 /// Options with limits that a test can wait for.
 fn hurried(endpoint: &str) -> StoreOptions {
@@ -33,36 +33,54 @@ fn assert_readable(error: &StoreError) {
 
 struct Fixture {
     server: Server,
-    proxy: Proxy,
+    proxy: FaultProxy,
     store: std::sync::Arc<dyn ObjectStore>,
 }
 
 fn fixture() -> Fixture {
     let server = Server::start();
-    let proxy = Proxy::start(server.address);
+    let proxy = FaultProxy::start(server.address);
     let store = open_plain("s3://bucket/p", &hurried(&proxy.endpoint())).unwrap();
     Fixture { server, proxy, store }
 }
 
 #[tokio::test]
 async fn what_passes_is_tried_again() {
-    let Fixture { server: _server, proxy, store } = fixture();
+    let server = Server::start();
+    let passing = [
+        Fault::Busy(0),
+        Fault::TooMany,
+        Fault::Broken,
+        Fault::Reset,
+        Fault::Hang,
+        Fault::BlackHole,
+        Fault::LoseAnswer,
+        Fault::ResetRequest(1000),
+        Fault::StallRequest(1000),
+        Fault::ResetAnswer(10),
+        Fault::StallAnswer(10),
+        Fault::Delay(Duration::from_secs(1)),
+    ];
+    futures::future::join_all(passing.map(|fault| passes(&server, fault))).await;
+}
+
+/// Every kind of request gets over `fault`, and over an answer that breaks off besides.
+async fn passes(server: &Server, fault: Fault) {
+    let proxy = FaultProxy::start(server.address);
+    let store = open_plain(&format!("s3://bucket/{fault:?}"), &hurried(&proxy.endpoint())).unwrap();
     let body = Bytes::from(vec![5; 5000]);
-    let passing = [Fault::Busy(0), Fault::Broken, Fault::Reset, Fault::Hang];
-    for fault in passing {
-        proxy.next(&[fault, fault]);
-        store.put("k", body.clone()).await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-        proxy.next(&[fault, Fault::Truncate(1000), Fault::Truncate(0)]);
-        assert_eq!(store.get("k").await.unwrap_or_else(|error| panic!("{fault:?}: {error}")), body);
-        proxy.next(&[Fault::Truncate(1000), fault]);
-        assert_eq!(store.get_range("k", 1000..3000).await.unwrap(), body[1000..3000]);
-        proxy.next(&[fault]);
-        assert_eq!(store.head("k").await.unwrap().size, 5000);
-        proxy.next(&[fault, Fault::Truncate(30)]);
-        assert_eq!(store.list("").try_collect::<Vec<_>>().await.unwrap().len(), 1);
-        proxy.next(&[fault]);
-        store.delete("k").await.unwrap();
-    }
+    proxy.next(&[fault, fault]);
+    store.put("k", body.clone()).await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+    proxy.next(&[fault, Fault::Truncate(1000), Fault::ResetAnswer(2000), Fault::Truncate(0)]);
+    assert_eq!(store.get("k").await.unwrap_or_else(|error| panic!("{fault:?}: {error}")), body);
+    proxy.next(&[Fault::Truncate(1000), Fault::Shorten(7), fault, Fault::Shorten(1999)]);
+    assert_eq!(store.get_range("k", 1000..3000).await.unwrap(), body[1000..3000]);
+    proxy.next(&[fault]);
+    assert_eq!(store.head("k").await.unwrap().size, 5000);
+    proxy.next(&[fault, Fault::Truncate(30)]);
+    assert_eq!(store.list("").try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    proxy.next(&[fault]);
+    store.delete("k").await.unwrap();
 }
 
 #[tokio::test]
@@ -140,6 +158,133 @@ async fn a_server_that_ignores_ranges_is_found_out() {
     assert_eq!(error.kind, ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("does not honour ranges"), "{error}");
     assert_eq!(proxy.requests(), 1, "a wrong answer is not asked for again");
+}
+
+/// Half the size of a segment: more than the buffers of a connection hold.
+fn large() -> Bytes {
+    Bytes::from((0..8 << 20).map(|at| (at * 7 % 251) as u8).collect::<Vec<_>>())
+}
+
+/// Large bodies get time, but not for standing still.
+#[tokio::test]
+async fn a_large_body_that_stands_still_is_given_up_soon() {
+    let Fixture { server, proxy, store } = fixture();
+    let body = large();
+    for fault in [
+        Fault::StallRequest(0),
+        Fault::StallRequest(5 << 20),
+        Fault::ResetRequest(5 << 20),
+        Fault::Hang,
+        Fault::LoseAnswer,
+        Fault::Reset,
+    ] {
+        proxy.next(&[fault]);
+        let began = Instant::now();
+        store.put("large", body.clone()).await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        assert!(began.elapsed() < Duration::from_secs(3), "{fault:?} took {:?}", began.elapsed());
+        assert!(std::fs::read(server.bucket().join("p/large")).unwrap() == body, "{fault:?}");
+    }
+    for fault in [Fault::StallAnswer(5 << 20), Fault::ResetAnswer(5 << 20), Fault::Truncate(8 << 20)] {
+        proxy.next(&[fault]);
+        let began = Instant::now();
+        assert!(store.get("large").await.unwrap() == body, "{fault:?}");
+        proxy.next(&[fault]);
+        assert!(store.get_range("large", 1000..8 << 20).await.unwrap() == body[1000..], "{fault:?}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{fault:?} took {:?}", began.elapsed());
+    }
+    // One that never gets on ends at the deadline, which the size of the body does not move.
+    proxy.always(Fault::StallRequest(3 << 20));
+    let began = Instant::now();
+    let error = store.put("large", body).await.unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(error.kind, ErrorKind::Transient);
+    assert!(error.to_string().contains("no answer within"), "{error}");
+    assert_readable(&error);
+}
+
+/// A body that changed on its way is refused by the server and sent again; one that changes every time is not stored.
+#[tokio::test]
+async fn a_body_that_arrives_damaged_is_not_stored() {
+    let Fixture { server, proxy, store } = fixture();
+    for body in [Bytes::from(vec![7; 5000]), large()] {
+        proxy.next(&[Fault::CorruptRequest]);
+        store.put("k", body.clone()).await.unwrap();
+        assert!(std::fs::read(server.bucket().join("p/k")).unwrap() == body);
+        proxy.next(&[Fault::CorruptRequest, Fault::CorruptRequest]);
+        store.put_if_absent(&format!("new-{}", body.len()), body.clone()).await.unwrap();
+
+        proxy.always(Fault::CorruptRequest);
+        let key = format!("never-{}", body.len());
+        let error = store.put(&key, body).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Transient);
+        assert!(error.to_string().contains("did not receive the body as it was sent"), "{error}");
+        assert_readable(&error);
+        assert!(!server.bucket().join("p").join(key).exists());
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_asked_for_time_holds_off_all() {
+    let Fixture { server: _server, proxy, store } = fixture();
+    store.put("k", Bytes::from_static(b"x")).await.unwrap();
+    proxy.next(&[Fault::Busy(1)]);
+    let began = Instant::now();
+    let refused = async {
+        store.put("a", Bytes::from_static(b"x")).await.unwrap();
+        began.elapsed()
+    };
+    let others = async {
+        // The first request has its answer by now.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        proxy.requests();
+        let health = store.health().unwrap();
+        assert!((1..=1000).contains(&health.paused_ms), "{health:?}");
+        let gets = futures::future::join_all((0..20).map(|_| store.get("k")));
+        let early = tokio::time::timeout(Duration::from_millis(500), gets).await;
+        assert!(early.is_err(), "they hold off");
+        assert_eq!(proxy.requests(), 0);
+        store.get("k").await.unwrap();
+        began.elapsed()
+    };
+    let (refused, others) = tokio::join!(refused, others);
+    assert!(refused >= Duration::from_secs(1) && others >= Duration::from_secs(1), "{refused:?} {others:?}");
+    assert_eq!(store.health().unwrap().paused_ms, 0);
+}
+
+#[tokio::test]
+async fn health_tells_what_is_wrong_and_since_when() {
+    let Fixture { server: _server, proxy, store } = fixture();
+    store.put("k", Bytes::from_static(b"x")).await.unwrap();
+    let health = store.health().unwrap();
+    assert!(health.writing.last_success_ms.is_some() && health.failing().is_none(), "{health:?}");
+    proxy.down();
+    store.get("k").await.unwrap_err();
+    let health = store.health().unwrap();
+    let failing = health.failing().expect("reading fails");
+    assert!(failing.failures > 1 && failing.failing_for().unwrap() > Duration::from_secs(1), "{health:?}");
+    assert!(failing.last_error.as_deref().unwrap().contains("cannot be reached"), "{health:?}");
+    assert_eq!(health.writing.failing_since_ms, None, "nobody tried to write");
+    proxy.up();
+    store.get("k").await.unwrap();
+    assert!(store.health().unwrap().failing().is_none());
+}
+
+/// A server that goes away in the middle of everything and comes back before the deadline is only slow.
+#[tokio::test]
+async fn a_server_that_comes_back_is_waited_for() {
+    let Fixture { server, proxy, store } = fixture();
+    let body = large();
+    proxy.next(&[Fault::StallRequest(2 << 20)]);
+    let put = store.put("large", body.clone());
+    let outage = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        proxy.down();
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        proxy.up();
+    };
+    let (put, ()) = tokio::join!(put, outage);
+    put.unwrap();
+    assert!(std::fs::read(server.bucket().join("p/large")).unwrap() == body);
 }
 
 /// The answer to a conditional put is lost, though it took effect; the next attempt finds its own object.

@@ -3,8 +3,6 @@
 use std::sync::Once;
 use std::time::Duration;
 
-use opendal_http_transport_reqwest::ReqwestTransport;
-
 use super::transport::ObservedTransport;
 use crate::error::ErrorKind;
 use crate::{Environment, StoreOptions};
@@ -59,7 +57,7 @@ pub(super) fn build(
         };
         (ErrorKind::Unsupported, format!("cannot set up HTTPS: {why}{hint}"))
     })?;
-    Ok(ObservedTransport(ReqwestTransport::new(client)))
+    Ok(ObservedTransport::new(client))
 }
 
 /// Whether an endpoint is on this machine.

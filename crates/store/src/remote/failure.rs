@@ -28,6 +28,8 @@ pub(super) struct Failure {
     pub(super) whole_store: bool,
     /// The store said no without saying why, as it does in the answer to a HEAD.
     pub(super) unexplained: bool,
+    /// It may be an accident on the way: worth asking again a few times, though the answer looks final.
+    pub(super) suspect: bool,
     why: String,
     library: Option<Box<opendal::Error>>,
 }
@@ -40,15 +42,38 @@ impl From<opendal::Error> for Failure {
 
 impl Failure {
     fn new(kind: ErrorKind, why: String) -> Failure {
-        Failure { kind, retry_after: None, whole_store: false, unexplained: false, why, library: None }
+        Failure {
+            kind,
+            retry_after: None,
+            whole_store: false,
+            unexplained: false,
+            suspect: false,
+            why,
+            library: None,
+        }
     }
 
     pub(super) fn corrupt(why: String) -> Failure {
         Failure::new(ErrorKind::Corrupt, why)
     }
 
-    pub(super) fn timeout(limit: Duration) -> Failure {
-        Failure::new(ErrorKind::Transient, format!("no answer within {:.1} s", limit.as_secs_f64()))
+    /// The answer has another length than was asked for.
+    pub(super) fn wrong_length(why: String) -> Failure {
+        Failure { suspect: true, ..Failure::corrupt(why) }
+    }
+
+    pub(super) fn throttled(why: String) -> Failure {
+        Failure::new(ErrorKind::Throttled, why)
+    }
+
+    /// Nothing has moved for `quiet`, after so many bytes in either direction.
+    pub(super) fn stalled(quiet: Duration, moved: u64) -> Failure {
+        let seconds = quiet.as_secs_f64();
+        let why = match moved {
+            0 => format!("no answer within {seconds:.1} s"),
+            moved => format!("no answer within {seconds:.1} s, after {moved} bytes"),
+        };
+        Failure::new(ErrorKind::Transient, why)
     }
 
     /// The line that a person reads.
@@ -146,6 +171,18 @@ fn of_answer(
         (404, "") => (ErrorKind::NotFound, format!("no such object (or {bucket} does not exist)")),
         (404 | 410, _) => (ErrorKind::NotFound, "no such object".to_owned()),
         (416, _) => (ErrorKind::Corrupt, "the object is shorter than the range asked for".to_owned()),
+        // The body did not arrive as it was sent; what went wrong on the way may go right the next time.
+        (
+            _,
+            "BadDigest"
+            | "InvalidDigest"
+            | "XAmzContentChecksumMismatch"
+            | "XAmzContentSHA256Mismatch"
+            | "IncompleteBody"
+            | "RequestTimeout"
+            | "Md5Mismatch"
+            | "Crc64Mismatch",
+        ) => (ErrorKind::Transient, format!("{server} did not receive the body as it was sent ({said})")),
         (429, _) | (503, "SlowDown" | "") | (_, "SlowDown" | "ServerBusy" | "TooManyRequests") => {
             (ErrorKind::Throttled, format!("{server} asks for fewer requests ({said})"))
         }
@@ -181,14 +218,14 @@ fn of_transport(library: &opendal::Error, server: &str, exchange: &Exchange, bla
             let why = format!(
                 "asked for {asked} bytes, the store has {announced}: the object was cut short or replaced"
             );
-            return Failure::corrupt(why);
+            return Failure::wrong_length(why);
         }
         None => {}
     }
     let cause = root_cause(library);
     // The library's own count of a body that HTTP took for complete.
     if cause.starts_with("reader got too") {
-        return Failure::corrupt(format!("{cause}: the object was cut short or replaced"));
+        return Failure::wrong_length(format!("{cause}: the object was cut short or replaced"));
     }
     if cause.contains("certificate") {
         let why = format!(

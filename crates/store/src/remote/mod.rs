@@ -5,8 +5,10 @@ mod client;
 mod failure;
 mod ini;
 mod operator;
+mod progress;
 mod retry;
 mod transport;
+mod upload;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,17 +23,16 @@ use opendal::raw::oio::ListDyn;
 use opendal::raw::{OpList, Service};
 use opendal::{EntryMode, Operator};
 
-use self::failure::{Blame, Failure};
-use self::retry::{Limits, Operation};
+use self::failure::Failure;
+use self::retry::{Control, Limits, Operation};
 use crate::error::{ErrorKind, StoreError};
-use crate::{Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, StoreOptions, key};
+use crate::{Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, StoreHealth, StoreOptions, key};
 
 /// A store reached through the client library.
 pub(crate) struct RemoteStore {
     operator: Operator,
     url: String,
-    limits: Limits,
-    blame: Blame,
+    control: Control,
 }
 
 impl RemoteStore {
@@ -46,7 +47,7 @@ impl RemoteStore {
             .map_err(|(kind, why)| StoreError::new(kind, "open", &url, why))?;
         let policy = Policy { deadline: options.deadline, ..Policy::default() };
         let limits = Limits { policy, request_timeout: options.request_timeout };
-        Ok(RemoteStore { operator: built.operator, url, limits, blame: built.blame })
+        Ok(RemoteStore { operator: built.operator, url, control: Control::new(limits, built.blame) })
     }
 
     fn target(&self, key: &str) -> String {
@@ -69,7 +70,7 @@ impl RemoteStore {
 
     /// Begins an operation that moves `bytes`.
     fn begin<'a>(&'a self, operation: &'static str, key: &'a str, bytes: u64) -> Operation<'a> {
-        Operation::begin(operation, self.limits, &self.blame, bytes, Box::new(move || self.target(key)))
+        Operation::begin(operation, &self.control, bytes, Box::new(move || self.target(key)))
     }
 
     /// One attempt to read `range`, or all if it is `None`.
@@ -77,20 +78,20 @@ impl RemoteStore {
         let expected = range.as_ref().map(|range| range.end - range.start);
         let reader = self.operator.reader(key).await?;
         let open = match range {
-            Some(range) => self.stalled(reader.into_stream(range)).await?,
-            None => self.stalled(reader.into_stream(..)).await?,
+            Some(range) => reader.into_stream(range).await,
+            None => reader.into_stream(..).await,
         };
         let mut stream = open?;
         let mut first: Option<Bytes> = None;
         let mut body = BytesMut::new();
         let mut length = 0u64;
-        while let Some(buffer) = self.stalled(stream.next()).await? {
+        while let Some(buffer) = stream.next().await {
             for chunk in buffer? {
                 length = length.saturating_add(chunk.len() as u64);
                 if length > expected.unwrap_or(MAX_OBJECT) {
                     return Err(match expected {
                         Some(expected) => {
-                            Failure::corrupt(format!("asked for {expected} bytes and got more"))
+                            Failure::wrong_length(format!("asked for {expected} bytes and got more"))
                         }
                         None => Failure::corrupt(format!(
                             "more than the {MAX_OBJECT} bytes that are read at once"
@@ -111,18 +112,10 @@ impl RemoteStore {
             }
         }
         match expected {
-            Some(expected) if expected != length => Err(Failure::corrupt(format!(
+            Some(expected) if expected != length => Err(Failure::wrong_length(format!(
                 "asked for {expected} bytes and got {length}: the object is shorter"
             ))),
             _ => Ok(first.unwrap_or_else(|| body.freeze())),
-        }
-    }
-
-    /// Waits for the next step of an answer, but not for ever.
-    async fn stalled<T>(&self, step: impl Future<Output = T>) -> Result<T, Failure> {
-        match tokio::time::timeout(self.limits.request_timeout, step).await {
-            Ok(value) => Ok(value),
-            Err(_) => Err(Failure::timeout(self.limits.request_timeout)),
         }
     }
 
@@ -325,6 +318,14 @@ impl ObjectStore for RemoteStore {
             Some((next.transpose()?, list))
         })
         .boxed()
+    }
+
+    fn health(&self) -> Option<StoreHealth> {
+        Some(self.control.health())
+    }
+
+    fn deadline(&self) -> Duration {
+        self.control.limits.policy.deadline
     }
 }
 

@@ -17,6 +17,9 @@ pub(super) struct Built {
 }
 
 type Settings = BTreeMap<String, String>;
+
+/// The library's setting of what is sent with a body, for the server to check it: `crc32c`, `md5`, or `none` of our own.
+const CHECKSUM: &str = "checksum_algorithm";
 type Refusal = (ErrorKind, String);
 
 /// What a service calls the options that all services have.
@@ -90,6 +93,9 @@ pub(super) fn build(
     }
     // Last, so that they win.
     settings.extend(options.extra.iter().map(|(name, value)| (name.clone(), value.clone())));
+    if settings.get(CHECKSUM).is_some_and(|value| value == "none") {
+        settings.remove(CHECKSUM);
+    }
 
     let transport = HttpTransporter::new(client::build(endpoint.as_deref(), options, environment)?);
     // Some ways of getting credentials use the process-wide client; the first one serves them all.
@@ -112,6 +118,7 @@ fn s3(
     let found = aws::settle(options, environment)?;
     let mut set = |name: &str, value: &str| settings.insert(name.to_owned(), value.to_owned());
     set("region", &found.region);
+    set(CHECKSUM, "crc32c");
     set("enable_virtual_host_style", if found.virtual_host { "true" } else { "false" });
     match &found.credentials {
         Credentials::Keys { id, secret, token } => {

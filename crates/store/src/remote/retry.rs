@@ -5,14 +5,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
-use headrace_flow::backoff::{Backoff, Decision, Policy};
+use headrace_flow::backoff::{self, Backoff, Decision, Policy};
+use headrace_flow::pause::Pause;
 use parking_lot::Mutex;
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, sleep};
 
 use super::allowance;
 use super::failure::{Blame, Failure};
+use super::progress::Progress;
 use super::transport::{EXCHANGE, Exchange};
+use crate::StoreHealth;
 use crate::error::{ErrorKind, StoreError};
+use crate::health::{Clock, Tracker};
+
+/// Answers with a wrong length that are taken for an accident before they are taken for the truth.
+const SUSPECT_ATTEMPTS: u32 = 3;
 
 /// Time limits of every operation.
 #[derive(Debug, Clone, Copy)]
@@ -21,69 +28,141 @@ pub(super) struct Limits {
     pub(super) request_timeout: Duration,
 }
 
+/// What all operations on a store share.
+pub(super) struct Control {
+    pub(super) limits: Limits,
+    pub(super) blame: Blame,
+    tracker: Tracker,
+    clock: Clock,
+    pause: Mutex<Pause>,
+}
+
+impl Control {
+    pub(super) fn new(limits: Limits, blame: Blame) -> Control {
+        // Half the deadline: an operation that begins in a pause still has time for what it is about.
+        let pause = Mutex::new(Pause::new(limits.policy.deadline / 2));
+        Control { limits, blame, tracker: Tracker::default(), clock: Clock::new(), pause }
+    }
+
+    pub(super) fn health(&self) -> StoreHealth {
+        self.tracker.snapshot(self.pause.lock().remaining(self.clock.now()))
+    }
+
+    /// Takes down what became of an attempt, for `status` and for the others.
+    fn note<T>(&self, operation: &str, result: &Result<T, Failure>) {
+        match result {
+            Ok(_) => self.tracker.succeeded(operation),
+            Err(failure) if failure.kind == ErrorKind::NotFound && failure.whole_store => {
+                self.tracker.failed(operation, ErrorKind::Denied, &failure.detail());
+            }
+            Err(failure) => self.tracker.failed(operation, failure.kind, &failure.detail()),
+        }
+        match result {
+            Ok(_) => self.pause.lock().succeeded(),
+            Err(failure) if failure.kind == ErrorKind::Throttled => {
+                self.pause.lock().throttled(self.clock.now(), failure.retry_after);
+            }
+            Err(failure) if failure.retry_after.is_some() => {
+                self.pause.lock().throttled(self.clock.now(), failure.retry_after);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
 /// An operation under way.
 pub(super) struct Operation<'a> {
     name: &'static str,
     target: Box<dyn Fn() -> String + Send + Sync + 'a>,
-    blame: &'a Blame,
+    control: &'a Control,
     began: Instant,
     backoff: Backoff,
-    attempt_timeout: Duration,
+    /// How much longer than a small one this may take, as long as it gets on.
+    extra: Duration,
     attempts: u32,
+    suspect: u32,
     ambiguous: bool,
 }
 
 impl<'a> Operation<'a> {
     pub(super) fn begin(
         name: &'static str,
-        limits: Limits,
-        blame: &'a Blame,
+        control: &'a Control,
         bytes: u64,
         target: Box<dyn Fn() -> String + Send + Sync + 'a>,
     ) -> Operation<'a> {
-        let extra = allowance(bytes);
-        let policy = Policy { deadline: limits.policy.deadline.saturating_add(extra), ..limits.policy };
         // Only spreads waits: without randomness from the system they are the same, which is no reason to fail.
-        let backoff = Backoff::new(policy, getrandom::u64().unwrap_or_default());
-        let attempt_timeout = limits.request_timeout.saturating_add(extra);
+        let backoff = Backoff::new(control.limits.policy, getrandom::u64().unwrap_or_default());
         Operation {
             name,
             target,
-            blame,
+            control,
             began: Instant::now(),
             backoff,
-            attempt_timeout,
+            extra: allowance(bytes),
             attempts: 0,
+            suspect: 0,
             ambiguous: false,
         }
     }
 
-    /// Makes one attempt.
+    /// Makes one attempt, after the pause that the store asked of all.
     pub(super) async fn attempt<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
+        self.pause().await?;
         self.attempts = self.attempts.saturating_add(1);
-        let limit = self.attempt_timeout.min(self.backoff.remaining(self.began.elapsed()));
-        let exchange = Arc::new(Mutex::new(Exchange::default()));
+        let remaining = self.backoff.remaining(self.began.elapsed());
+        let quiet = self.control.limits.request_timeout;
+        let longest = quiet.min(remaining).saturating_add(self.extra);
+        let progress = Arc::new(Progress::default());
+        let exchange = Arc::new(Mutex::new(Exchange::new(Arc::clone(&progress))));
         // A panic of the library on a strange answer must not take the file system down.
-        let work = AssertUnwindSafe(work).catch_unwind();
-        let result = match timeout(limit, EXCHANGE.scope(Arc::clone(&exchange), work)).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => {
+        let work = EXCHANGE.scope(Arc::clone(&exchange), AssertUnwindSafe(work).catch_unwind());
+        let result = tokio::select! {
+            biased;
+            done = work => done.unwrap_or_else(|_| {
                 Err(Failure::corrupt("the client library could not make sense of the answer".to_owned()))
+            }),
+            quiet = progress.stalled(quiet.min(remaining), quiet, longest) => {
+                Err(Failure::stalled(quiet, progress.bytes()))
             }
-            Err(_) => Err(Failure::timeout(limit)),
         };
-        result.map_err(|failure| failure.explained(&exchange.lock(), self.blame))
+        let result = result.map_err(|failure| failure.explained(&exchange.lock(), &self.control.blame));
+        self.control.note(self.name, &result);
+        result
+    }
+
+    /// Holds off while the store wants all of us to.
+    async fn pause(&mut self) -> Result<(), Failure> {
+        loop {
+            let wait = self.control.pause.lock().remaining(self.control.clock.now());
+            if wait.is_zero() {
+                return Ok(());
+            }
+            let wait = self.backoff.spread(wait);
+            if wait >= self.backoff.remaining(self.began.elapsed()) {
+                let server = self.control.blame.endpoint.as_deref().unwrap_or("the store");
+                return Err(Failure::throttled(format!(
+                    "{server} asks for fewer requests, and that for longer than until the deadline"
+                )));
+            }
+            sleep(wait).await;
+        }
     }
 
     /// After a failed attempt: waits until the next one is due, or gives the error to report.
     pub(super) async fn after(&mut self, failure: Failure) -> Result<(), StoreError> {
         // Whether the store did it before it failed us, we cannot know.
         self.ambiguous |= matches!(failure.kind, ErrorKind::Transient | ErrorKind::Throttled);
+        let mut class = failure.class();
+        if failure.suspect && self.suspect + 1 < SUSPECT_ATTEMPTS {
+            self.suspect += 1;
+            class = backoff::Failure::Transient;
+        }
         let now = self.began.elapsed();
-        match self.backoff.failed(now, failure.class(), failure.retry_after) {
+        match self.backoff.failed(now, class, failure.retry_after) {
             Decision::Wait(wait) => {
                 let detail = failure.detail();
                 tracing::debug!(

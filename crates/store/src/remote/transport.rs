@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use opendal::raw::oio::ReadStream;
@@ -10,6 +11,8 @@ use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use parking_lot::Mutex;
 
+use super::progress::Progress;
+use super::upload;
 use crate::error::one_line;
 
 tokio::task_local! {
@@ -23,6 +26,8 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 /// The last request and answer of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
+    /// How far it has got.
+    pub(super) progress: Arc<Progress>,
     /// Scheme, host and port asked.
     pub(super) server: Option<String>,
     /// The answer's status, if there was an answer.
@@ -37,6 +42,12 @@ pub(super) struct Exchange {
     pub(super) range: Option<RangeFault>,
 }
 
+impl Exchange {
+    pub(super) fn new(progress: Arc<Progress>) -> Exchange {
+        Exchange { progress, ..Exchange::default() }
+    }
+}
+
 /// An answer to a ranged get that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RangeFault {
@@ -47,7 +58,16 @@ pub(super) enum RangeFault {
 }
 
 /// HTTP that keeps notes in [`EXCHANGE`].
-pub(super) struct ObservedTransport(pub(super) ReqwestTransport);
+pub(super) struct ObservedTransport {
+    client: reqwest::Client,
+    transport: ReqwestTransport,
+}
+
+impl ObservedTransport {
+    pub(super) fn new(client: reqwest::Client) -> ObservedTransport {
+        ObservedTransport { transport: ReqwestTransport::new(client.clone()), client }
+    }
+}
 
 impl HttpTransport for ObservedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
@@ -58,10 +78,21 @@ impl HttpTransport for ObservedTransport {
         });
         let asked = request.headers().get(RANGE).and_then(|range| range.to_str().ok()).and_then(parse_range);
         let deleting = request.method() == Method::DELETE;
-        note(|exchange| *exchange = Exchange { server, ..Exchange::default() });
+        let progress = EXCHANGE.try_with(|exchange| Arc::clone(&exchange.lock().progress)).ok();
+        let progress = progress.unwrap_or_else(|| Arc::new(Progress::default()));
+        note(|exchange| *exchange = Exchange { server, ..Exchange::new(Arc::clone(&progress)) });
 
-        let response = self.0.fetch(request).await?;
+        let response = match request.body().len() > upload::OBSERVED {
+            true => upload::send(&self.client, request, Arc::clone(&progress)).await?,
+            false => self.transport.fetch(request).await?,
+        };
+        progress.moved(0);
         let (parts, body) = response.into_parts();
+        let body = body.map_inner(move |body| {
+            let seen =
+                move |piece: &opendal::Result<Buffer>| progress.moved(piece.as_ref().map_or(0, Buffer::len));
+            Box::new(body.inspect(seen))
+        });
         let status = parts.status;
         let range = asked
             .filter(|_| status.is_success())

@@ -1,7 +1,5 @@
-//! A real S3 server for tests, and a proxy in front of it that misbehaves on demand.
+//! A real S3 server for tests.
 #![allow(dead_code, reason = "not every test file uses all of it")]
-
-pub mod proxy;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

@@ -110,7 +110,8 @@ fuzz_target!(|changes: Vec<Change<'_>>| {
         let _ = meta.readdir(ino, 0, true, &mut |_| true);
         let _ = meta.listxattr(ino);
         let _ = meta.extents(ino, 0);
-        let _ = meta.setattr(ino, &SetAttr { size: Some(5), ..SetAttr::default() });
+        let _ = meta.setattr(ino, &SetAttr { mode: Some(0o700), ..SetAttr::default() });
+        let _ = meta.truncate(ino, 12, false);
     }
     let _ = meta.unlink(root, b"link");
     let _ = meta.create(root, b"new", Kind::File, 0o600, 0, None, &caller);

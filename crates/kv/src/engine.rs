@@ -94,4 +94,6 @@ pub struct EngineStats {
     pub pending_bytes: u64,
     /// Bytes the engine occupies on disk.
     pub disk_bytes: u64,
+    /// Bytes of changes in its log that were not given up yet.
+    pub log_bytes: u64,
 }

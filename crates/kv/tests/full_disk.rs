@@ -125,7 +125,7 @@ fn fills_up_and_recovers(len: usize) {
 
 #[test]
 fn small_values() {
-    fills_up_and_recovers(1000);
+    fills_up_and_recovers(900);
 }
 
 /// A long value is one long write, which a nearly full disk cuts short instead of refusing it.

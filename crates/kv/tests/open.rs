@@ -112,9 +112,9 @@ fn a_readable_directory_is_made_private() {
 fn unknown_formats_are_left_alone() {
     let dir = tempfile::tempdir().expect("tempdir");
     drop(open(dir.path()).expect("open"));
-    fs::write(dir.path().join("FORMAT"), "headrace-kv lmdb 2\n").expect("write");
+    fs::write(dir.path().join("FORMAT"), "headrace-kv lmdb 3\n").expect("write");
     let message = refusal(dir.path());
-    assert!(message.contains("headrace-kv lmdb 2") && message.contains("headrace-kv lmdb 1"), "{message}");
+    assert!(message.contains("headrace-kv lmdb 3") && message.contains("headrace-kv lmdb 2"), "{message}");
 
     let foreign = tempfile::tempdir().expect("tempdir");
     fs::write(foreign.path().join("data.mdb"), "someone's data").expect("write");
@@ -124,7 +124,7 @@ fn unknown_formats_are_left_alone() {
 
 #[test]
 fn an_unfinished_creation_starts_anew() {
-    for marker in ["", "headrace-kv lmdb 1 creating\n"] {
+    for marker in ["", "headrace-kv lmdb 2 creating\n"] {
         let dir = tempfile::tempdir().expect("tempdir");
         fs::write(dir.path().join("FORMAT"), marker).expect("write");
         fs::write(dir.path().join("data.mdb"), [0; 100]).expect("write");

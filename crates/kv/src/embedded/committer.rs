@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::layers::Frozen;
-use super::lmdb::{Fault, Lmdb};
+use super::lmdb::{Batch, Check, Fault, Lmdb, LogEntry};
 use super::memtable::Memtable;
 use super::schedule::Step;
 use super::shared::Shared;
@@ -29,6 +29,7 @@ pub(super) fn run(shared: &Shared) {
                 let upto = frozen.upto;
                 thaw(shared, frozen);
                 settle(shared, upto);
+                shared.tell_durable(upto);
             }
             Err(e @ KvError::Full { .. }) => {
                 left_over = Some(frozen);
@@ -69,7 +70,12 @@ fn freeze(shared: &Shared) -> Option<Arc<Frozen>> {
         return None;
     }
     let table = std::mem::take(&mut layers.active);
-    let frozen = Arc::new(Frozen { table, upto: layers.position });
+    // What was frozen before is on disk: there is one at a time.
+    let after = CommitSeq(shared.durable.load(Ordering::Acquire));
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let frozen = Arc::new(Frozen { table, after, upto: layers.position, at_ms });
+    shared.active_bytes.store(0, Ordering::Release);
     layers.frozen = Some(frozen.clone());
     Some(frozen)
 }
@@ -102,8 +108,20 @@ fn write(shared: &Shared, frozen: &Frozen) -> Result<(), KvError> {
         };
         shared.syncs.fetch_add(1, Ordering::Relaxed);
         let map_size = store.map_size();
-        let fault = match store.commit(&frozen.table, frozen.upto, &shared.directory) {
-            Ok(()) => return Ok(()),
+        let batch = Batch {
+            table: &frozen.table,
+            upto: frozen.upto,
+            log: shared.logging.then_some(LogEntry { after: frozen.after, at_ms: frozen.at_ms }),
+            trim: shared.backlog.lock().trimmed(),
+            append: false,
+        };
+        let fault = match store.commit(&batch, &shared.directory) {
+            Ok(logged) => {
+                if let Some(group) = logged {
+                    shared.backlog.lock().push(group);
+                }
+                return Ok(());
+            }
             Err(fault) => fault,
         };
         drop(store);
@@ -117,6 +135,7 @@ fn write(shared: &Shared, frozen: &Frozen) -> Result<(), KvError> {
             }
             // Safe to repeat, even after a failed sync: every page of the transaction is written once more.
             Fault::Write(_) if !rewritten => rewritten = true,
+            Fault::Corrupt(detail) => return Err(KvError::Corrupt(detail)),
             Fault::Unusable(detail) | Fault::Write(detail) | Fault::Io(detail) => {
                 return Err(failed(format!("commit failed: {detail}")));
             }
@@ -124,15 +143,21 @@ fn write(shared: &Shared, frozen: &Frozen) -> Result<(), KvError> {
     }
 }
 
-/// Opens the environment anew. The write lock keeps views out, so no transaction is open on the old one.
+/// Opens the environment anew. The write lock keeps views out, and long reads are ended: no transaction is open on the old
+/// one.
 fn reopen(shared: &Shared, map_size: u64) -> Result<(), KvError> {
     let mut layers = shared.layers.write();
     if let Some(store) = layers.store.take() {
         store.forget_snapshots();
+        store.revoke_readers(&KvError::Io {
+            path: shared.path.clone(),
+            detail: "the database was opened anew to give it room, which ended this snapshot; take another"
+                .into(),
+        });
         // The last handle: closes the environment.
         drop(store);
     }
-    layers.store = Some(Arc::new(Lmdb::open(&shared.directory, map_size)?));
+    layers.store = Some(Arc::new(Lmdb::open(&shared.directory, map_size, Check::Nothing)?));
     tracing::debug!(map_size, "reopened the metadata database");
     Ok(())
 }
@@ -218,6 +243,7 @@ pub(super) fn release(shared: &Shared) {
         let store = layers.store.take();
         if let Some(store) = &store {
             store.forget_snapshots();
+            store.revoke_readers(&KvError::Closed);
         }
         shared.pending_bytes.store(0, Ordering::Release);
         (store, std::mem::take::<Memtable>(&mut layers.active), layers.frozen.take())

@@ -1,7 +1,8 @@
 //! The engine's directory: private to its owner, held by one engine at a time, and marked with the format in it.
 //!
 //! The marker file is `FORMAT`. A directory is made in two steps, so that a crash in between is recognised: the marker
-//! says `creating` until the first, empty database is on disk. What a crash left behind before that is started anew.
+//! says `creating` until the first, empty database is on disk. What a crash left behind before that is started anew. While
+//! a loader fills it, it says `loading`: no engine opens that, as it would be taken for the whole.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -20,8 +21,9 @@ const MARKER_NEW: &str = "FORMAT.new";
 const DATA_FILE: &str = "data.mdb";
 const LOCK_FILE: &str = "lock.mdb";
 
-const FORMAT: &str = "headrace-kv lmdb 1\n";
-const CREATING: &str = "headrace-kv lmdb 1 creating\n";
+const FORMAT: &str = "headrace-kv lmdb 2\n";
+const CREATING: &str = "headrace-kv lmdb 2 creating\n";
+const LOADING: &str = "headrace-kv lmdb 2 loading\n";
 /// More than any version's marker is long.
 const MARKER_LIMIT: u64 = 256;
 
@@ -30,13 +32,22 @@ pub(super) struct Directory {
     path: PathBuf,
     /// Carries the lock.
     fd: OwnedFd,
-    /// Whether the marker still says `creating`.
+    /// Whether the marker does not say yet that there is a database.
     creating: bool,
+}
+
+/// Who opens a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// An engine.
+    Use,
+    /// A loader, which fills a new one.
+    Load,
 }
 
 impl Directory {
     /// Opens `dir`, creating it if it is missing.
-    pub(super) fn open(dir: &Path) -> Result<Directory, KvError> {
+    pub(super) fn open(dir: &Path, purpose: Purpose) -> Result<Directory, KvError> {
         let fail = |detail: String| KvError::Io { path: dir.display().to_string(), detail };
         create_if_missing(dir).map_err(|e| disk_error(dir, "cannot create the directory", &e))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -67,12 +78,31 @@ impl Directory {
         }
         let path = dir.canonicalize().map_err(|e| disk_error(dir, "cannot resolve the path", &e))?;
         let mut directory = Directory { path, fd, creating: false };
-        directory.read_marker()?;
+        directory.read_marker(purpose)?;
         Ok(directory)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there is no finished database in it yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.creating
+    }
+
+    pub(super) fn data_file(&self) -> PathBuf {
+        self.path.join(DATA_FILE)
+    }
+
+    /// The data file, for reading.
+    pub(super) fn open_data(&self) -> io::Result<File> {
+        File::open(self.data_file())
+    }
+
+    /// The file of LMDB's reader table, for reading.
+    pub(super) fn open_lock(&self) -> io::Result<File> {
+        File::open(self.path.join(LOCK_FILE))
     }
 
     /// Says on disk that the database is complete.
@@ -143,7 +173,8 @@ impl Directory {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    fn read_marker(&mut self) -> Result<(), KvError> {
+    fn read_marker(&mut self, purpose: Purpose) -> Result<(), KvError> {
+        let refuse = |detail: String| KvError::Io { path: self.path.display().to_string(), detail };
         let text = match File::open(self.path.join(MARKER)) {
             Ok(file) => {
                 let mut text = Vec::new();
@@ -155,37 +186,44 @@ impl Directory {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(disk_error(&self.path, "cannot read the format marker", &e)),
         };
-        match text.as_deref() {
-            Some(FORMAT) => return Ok(()),
+        match (text.as_deref(), purpose) {
+            (Some(FORMAT), Purpose::Use) => return Ok(()),
+            (Some(FORMAT), Purpose::Load) => {
+                return Err(refuse("it holds an engine already; name an empty directory".into()));
+            }
+            (Some(LOADING), Purpose::Use) => {
+                return Err(refuse(
+                    "restoring it was interrupted, so it is not complete; restore it again, or remove it"
+                        .into(),
+                ));
+            }
             // Empty: power was lost while the very first file was written.
-            Some(CREATING | "") => self
+            (Some(CREATING | LOADING | ""), _) => self
                 .remove_leftovers()
                 .map_err(|e| disk_error(&self.path, "cannot remove an unfinished database", &e))?,
-            Some(other) => {
-                return Err(KvError::Io {
-                    path: self.path.display().to_string(),
-                    detail: format!(
-                        "its format is {:?}, this version of headrace knows {:?}; use the version that wrote it",
-                        other.trim_end(),
-                        FORMAT.trim_end()
-                    ),
-                });
+            (Some(other), _) => {
+                return Err(refuse(format!(
+                    "its format is {:?}, this version of headrace knows {:?}; use the version that wrote it",
+                    other.trim_end(),
+                    FORMAT.trim_end()
+                )));
             }
-            None => {
+            (None, _) => {
                 for name in [DATA_FILE, LOCK_FILE] {
                     if self.path.join(name).symlink_metadata().is_ok() {
-                        return Err(KvError::Io {
-                            path: self.path.display().to_string(),
-                            detail: format!(
-                                "it holds {name} but no {MARKER}: a database of another program, left alone; \
-                                 name an empty directory"
-                            ),
-                        });
+                        return Err(refuse(format!(
+                            "it holds {name} but no {MARKER}: a database of another program, left alone; name an empty \
+                             directory"
+                        )));
                     }
                 }
             }
         }
-        self.write(MARKER, CREATING)
+        let marker = match purpose {
+            Purpose::Use => CREATING,
+            Purpose::Load => LOADING,
+        };
+        self.write(MARKER, marker)
             .and_then(|()| self.sync())
             .map_err(|e| disk_error(&self.path, "cannot write the format marker", &e))?;
         self.creating = true;
@@ -227,7 +265,7 @@ pub(super) fn is_no_space(e: &io::Error) -> bool {
     matches!(e.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-fn disk_error(dir: &Path, what: &str, e: &io::Error) -> KvError {
+pub(super) fn disk_error(dir: &Path, what: &str, e: &io::Error) -> KvError {
     let (path, detail) = (dir.display().to_string(), format!("{what}: {e}"));
     if is_no_space(e) { KvError::Full { path, detail } } else { KvError::Io { path, detail } }
 }

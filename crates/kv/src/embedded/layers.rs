@@ -12,8 +12,12 @@ use crate::{CommitSeq, KvError, MAX_KEY_BYTES, Read, Visit};
 /// A memtable that takes no more writes and is on its way to disk.
 pub(super) struct Frozen {
     pub(super) table: Memtable,
+    /// The position before its first transaction.
+    pub(super) after: CommitSeq,
     /// The newest transaction in it.
     pub(super) upto: CommitSeq,
+    /// When it was frozen: milliseconds since the Unix epoch.
+    pub(super) at_ms: u64,
 }
 
 /// Newest first. Changed under the write lock only.
@@ -57,7 +61,7 @@ impl<'l> View<'l> {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Ok(None);
         }
-        self.snapshot()?.get(key).map_err(|e| self.store.read_error(&e))
+        self.snapshot()?.get(key)
     }
 
     /// Walks `[start, end)` through all layers, with `newest` on top.
@@ -75,9 +79,8 @@ impl<'l> View<'l> {
         let frozen = self.layers.frozen.as_ref().map(|f| &f.table);
         let memory = [newest, Some(&self.layers.active), frozen];
         let memory = memory.into_iter().flatten().map(|t| Source::Memory(t.range(start, end)));
-        let failed = |e: heed::Error| self.store.read_error(&e);
-        let disk = self.snapshot()?.range(start, end, direction).map_err(failed)?;
-        merge(memory.chain(disk), direction, visit).map_err(failed)
+        let disk = self.snapshot()?.range(start, end, direction)?;
+        merge(memory.chain(disk), direction, visit)
     }
 
     fn snapshot(&self) -> Result<&Snapshot<'l>, KvError> {

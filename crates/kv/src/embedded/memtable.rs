@@ -53,7 +53,7 @@ impl Memtable {
         self.entries.range::<[u8], _>((Bound::Included(start), Bound::Excluded(end)))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
         self.entries.iter().map(|(key, slot)| (&**key, slot.as_deref()))
     }
 

@@ -6,8 +6,9 @@ use std::collections::btree_map::Range;
 use heed::types::Bytes;
 use heed::{RoRange, RoRevRange};
 
+use super::lmdb::Tables;
 use super::memtable::Slot;
-use crate::Visit;
+use crate::{KvError, Visit};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
@@ -25,12 +26,12 @@ struct Entry<'a> {
 /// One layer's share of a range.
 pub(super) enum Source<'a> {
     Memory(Range<'a, Box<[u8]>, Slot>),
-    Disk(RoRange<'a, Bytes, Bytes>),
-    DiskReverse(RoRevRange<'a, Bytes, Bytes>),
+    Disk(RoRange<'a, Bytes, Bytes>, &'a Tables),
+    DiskReverse(RoRevRange<'a, Bytes, Bytes>, &'a Tables),
 }
 
 impl<'a> Source<'a> {
-    fn next(&mut self, direction: Direction) -> Result<Option<Entry<'a>>, heed::Error> {
+    fn next(&mut self, direction: Direction) -> Result<Option<Entry<'a>>, KvError> {
         let stored = match self {
             Source::Memory(range) => {
                 let next = match direction {
@@ -39,10 +40,10 @@ impl<'a> Source<'a> {
                 };
                 return Ok(next.map(|(key, slot)| Entry { key, value: slot.as_deref() }));
             }
-            Source::Disk(range) => range.next(),
-            Source::DiskReverse(range) => range.next(),
+            Source::Disk(range, tables) => tables.entry(range.next()),
+            Source::DiskReverse(range, tables) => tables.entry(range.next()),
         };
-        Ok(stored.transpose()?.map(|(key, value)| Entry { key, value: Some(value) }))
+        Ok(stored?.map(|(key, value)| Entry { key, value: Some(value) }))
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) fn merge<'a>(
     sources: impl IntoIterator<Item = Source<'a>>,
     direction: Direction,
     visit: Visit<'_>,
-) -> Result<(), heed::Error> {
+) -> Result<(), KvError> {
     let mut lanes = Vec::with_capacity(4);
     for mut source in sources {
         if let Some(head) = source.next(direction)? {

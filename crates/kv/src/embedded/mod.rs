@@ -40,6 +40,7 @@
 //! Views and transactions must be short, as they hold locks; must not nest; and must not block on `durable`. Memory is
 //! bounded by [`EmbeddedOptions::max_pending_bytes`] and one transaction.
 
+mod backlog;
 mod committer;
 mod directory;
 mod layers;
@@ -49,9 +50,12 @@ mod log;
 mod memtable;
 mod merge;
 mod options;
+mod pages;
+mod record;
 mod schedule;
 mod shared;
 mod snapshot;
+mod state;
 mod transaction;
 
 use std::path::Path;
@@ -64,9 +68,10 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use self::directory::Directory;
+use self::backlog::Backlog;
+use self::directory::{Directory, Purpose};
 use self::layers::Layers;
-use self::lmdb::Lmdb;
+use self::lmdb::{Check, Lmdb};
 pub use self::loader::Loader;
 use self::memtable::Memtable;
 pub use self::options::EmbeddedOptions;
@@ -80,7 +85,11 @@ pub struct EmbeddedEngine {
     shared: Arc<Shared>,
     /// `None` once closed.
     committer: Mutex<Option<JoinHandle<()>>>,
+    verified: bool,
 }
+
+/// A data file up to this size is verified when it is opened: that takes some tens of milliseconds.
+const VERIFY_AT_OPEN: u64 = 64 << 20;
 
 impl EmbeddedEngine {
     /// Opens the engine in `dir`, creating it if the directory is missing or empty.
@@ -90,14 +99,19 @@ impl EmbeddedEngine {
     /// process), or holds a format this version does not know; [`KvError::Corrupt`] if the database is damaged;
     /// [`KvError::Full`] if there is no room to create it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedEngine, KvError> {
-        let mut directory = Directory::open(dir)?;
-        let store = Lmdb::open(&directory, options.map_size)?;
+        let mut directory = Directory::open(dir, Purpose::Use)?;
+        let store = Lmdb::open(&directory, options.map_size, Check::UpTo(VERIFY_AT_OPEN))?;
         directory.finish_creation()?;
-        let position = store.position()?;
+        let position = store.state().position;
+        let verified = store.verified();
+        let mut backlog = Backlog::default();
+        for group in store.log_figures()? {
+            backlog.push(group);
+        }
         let path = directory.path().display().to_string();
         let layers =
             Layers { active: Memtable::default(), frozen: None, store: Some(Arc::new(store)), position };
-        let shared = Arc::new(Shared::new(path, options, directory, layers));
+        let shared = Arc::new(Shared::new(path, options, directory, layers, backlog));
         let thread = std::thread::Builder::new().name("kv-committer".into()).spawn({
             let shared = shared.clone();
             move || committer::run(&shared)
@@ -106,7 +120,7 @@ impl EmbeddedEngine {
             path: shared.path.clone(),
             detail: format!("cannot start the committer thread: {e}"),
         })?;
-        Ok(EmbeddedEngine { shared, committer: Mutex::new(Some(thread)) })
+        Ok(EmbeddedEngine { shared, committer: Mutex::new(Some(thread)), verified })
     }
 
     /// Flushes and stops. With `force` it stops even if the disk is full, which loses what was never made durable.
@@ -197,6 +211,7 @@ impl Engine for EmbeddedEngine {
             syncs: shared.syncs.load(Ordering::Relaxed),
             pending_bytes: shared.pending_bytes.load(Ordering::Acquire),
             disk_bytes,
+            log_bytes: shared.backlog.lock().figures().bytes,
         }
     }
 }

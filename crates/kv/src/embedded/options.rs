@@ -16,6 +16,9 @@ pub struct EmbeddedOptions {
     /// Bytes committed but not yet durable, at most. Writers wait at this bound, or get
     /// [`KvError::Full`](crate::KvError::Full) while the disk is full.
     pub max_pending_bytes: u64,
+    /// Bytes that become durable together, at most, unless one transaction is larger. Writers wait at this bound too. It
+    /// also bounds a group of the log, which has the same keys and values and less around them.
+    pub max_group_bytes: u64,
     /// Bytes one transaction may buffer: keys, values and 64 bytes for each key.
     pub max_transaction_bytes: u64,
     /// Whether every commit also writes its changes to the engine's log, where they stay until
@@ -30,6 +33,7 @@ impl Default for EmbeddedOptions {
             freeze_bytes: 16 << 20,
             freeze_age: Duration::from_secs(1),
             max_pending_bytes: 128 << 20,
+            max_group_bytes: 64 << 20,
             // One value of the greatest length, and what is written along with it.
             max_transaction_bytes: (64 << 20) + (1 << 20),
             log: false,

@@ -1,10 +1,12 @@
 //! What callers and the committer share, and the two ways in: applying a transaction, waiting for durability.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use super::backlog::Backlog;
 use super::directory::Directory;
 use super::layers::Layers;
 use super::memtable::Memtable;
@@ -15,7 +17,11 @@ use crate::{CommitSeq, KvError};
 /// Told once, when a position is durable or cannot be made so.
 pub(super) type Waiter = Box<dyn FnOnce(Result<(), KvError>) + Send>;
 
-/// Lock order: `writer`, then `layers`, then `control`; `control` is never held while another is taken.
+/// Told after each commit.
+pub(super) type Listener = Arc<dyn Fn(CommitSeq) + Send + Sync>;
+
+/// Lock order: `writer`, then `layers`, then `control`; `control`, `backlog` and `listeners` are never held while another is
+/// taken.
 pub(super) struct Shared {
     pub(super) path: String,
     pub(super) options: EmbeddedOptions,
@@ -28,10 +34,16 @@ pub(super) struct Shared {
     /// Wakes writers that wait for room.
     pub(super) room: Condvar,
     pub(super) directory: Directory,
+    /// Whether commits are logged.
+    pub(super) logging: bool,
+    pub(super) backlog: Mutex<Backlog>,
+    pub(super) listeners: Mutex<Vec<Listener>>,
     /// Mirrors of what the locks guard, for those who only want to look.
     pub(super) position: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) pending_bytes: AtomicU64,
+    /// Of the active memtable.
+    pub(super) active_bytes: AtomicU64,
     pub(super) transactions: AtomicU64,
     pub(super) syncs: AtomicU64,
 }
@@ -53,7 +65,13 @@ impl Control {
 }
 
 impl Shared {
-    pub(super) fn new(path: String, options: EmbeddedOptions, directory: Directory, layers: Layers) -> Self {
+    pub(super) fn new(
+        path: String,
+        options: EmbeddedOptions,
+        directory: Directory,
+        layers: Layers,
+        backlog: Backlog,
+    ) -> Self {
         let position = layers.position.0;
         Shared {
             path,
@@ -65,6 +83,9 @@ impl Shared {
                 failure: None,
                 stopped: false,
             }),
+            logging: options.log || !backlog.is_empty(),
+            backlog: Mutex::new(backlog),
+            listeners: Mutex::new(Vec::new()),
             options,
             wake: Condvar::new(),
             room: Condvar::new(),
@@ -72,6 +93,7 @@ impl Shared {
             position: AtomicU64::new(position),
             durable: AtomicU64::new(position),
             pending_bytes: AtomicU64::new(0),
+            active_bytes: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         }
@@ -85,8 +107,10 @@ impl Shared {
                 return Err(e.clone());
             }
             let pending = self.pending_bytes.load(Ordering::Acquire);
-            // One that is larger than the bound has to wait until it is alone.
-            if pending == 0 || pending.saturating_add(bytes) <= self.options.max_pending_bytes {
+            let active = self.active_bytes.load(Ordering::Acquire);
+            // One that is larger than a bound has to wait until it is alone.
+            let fits = |held: u64, bound: u64| held == 0 || held.saturating_add(bytes) <= bound;
+            if fits(pending, self.options.max_pending_bytes) && fits(active, self.options.max_group_bytes) {
                 return Ok(());
             }
             if let Some(e) = &control.failure {
@@ -112,6 +136,7 @@ impl Shared {
         let position = layers.position;
         self.position.store(position.0, Ordering::Release);
         self.pending_bytes.store(layers.pending_bytes(), Ordering::Release);
+        self.active_bytes.store(after, Ordering::Release);
         drop(layers);
 
         self.transactions.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +154,14 @@ impl Shared {
             self.wake.notify_one();
         }
         position
+    }
+
+    /// Tells everyone who listens that `durable` is on disk.
+    pub(super) fn tell_durable(&self, durable: CommitSeq) {
+        let listeners = self.listeners.lock().clone();
+        for listener in listeners {
+            listener(durable);
+        }
     }
 
     /// Calls `waiter` once everything up to `seq` is durable, or cannot be made so.

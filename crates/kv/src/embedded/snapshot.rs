@@ -1,5 +1,8 @@
 //! A view of what is durable that may be kept for long.
 
+use std::sync::Arc;
+
+use super::lmdb::Reader;
 use crate::{CommitSeq, KvError, Visit};
 
 /// The engine's durable contents at one position, for as long as this is kept.
@@ -7,14 +10,27 @@ use crate::{CommitSeq, KvError, Visit};
 /// It holds no lock of the engine: transactions and views go on beside it, and so do commits. What they replace stays on
 /// disk until the snapshot is dropped, so the data file grows meanwhile. It may be used from any thread.
 pub struct EngineSnapshot {
+    reader: Arc<Reader>,
     position: CommitSeq,
+    records: u64,
     bytes: u64,
 }
 
 impl EngineSnapshot {
+    pub(super) fn new(reader: Arc<Reader>) -> Result<EngineSnapshot, KvError> {
+        let state = reader.state()?;
+        let bytes = reader.data_bytes()?;
+        Ok(EngineSnapshot { position: state.position, records: state.digest.records, bytes, reader })
+    }
+
     /// The position of the newest transaction in it.
     pub fn position(&self) -> CommitSeq {
         self.position
+    }
+
+    /// How many keys are in it.
+    pub fn records(&self) -> u64 {
+        self.records
     }
 
     /// About how many bytes its keys and values are.
@@ -30,7 +46,6 @@ impl EngineSnapshot {
     /// [`KvError::Closed`] once the engine was closed; [`KvError::Io`] if the snapshot had to be given up because the
     /// database outgrew its mapping: take a new one; [`KvError::Corrupt`] where stored bytes are damaged.
     pub fn scan(&self, after: Option<&[u8]>, visit: Visit<'_>) -> Result<(), KvError> {
-        let _ = (after, visit);
-        Err(KvError::Closed)
+        self.reader.scan(after, visit)
     }
 }

@@ -14,16 +14,26 @@ where
     I: IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     I::IntoIter: ExactSizeIterator,
 {
+    let mut out = Vec::new();
+    encode_changes_into(&mut out, changes);
+    out
+}
+
+/// Appends what [`encode_changes`] returns.
+pub(crate) fn encode_changes_into<'a, I>(out: &mut Vec<u8>, changes: I)
+where
+    I: IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    I::IntoIter: ExactSizeIterator,
+{
     let changes = changes.into_iter();
-    let mut out = vec![VERSION];
-    put_number(&mut out, changes.len() as u64);
+    out.push(VERSION);
+    put_number(out, changes.len() as u64);
     for (key, value) in changes {
-        put_number(&mut out, key.len() as u64);
-        put_number(&mut out, value.map_or(0, |v| v.len() as u64 + 1));
+        put_number(out, key.len() as u64);
+        put_number(out, value.map_or(0, |v| v.len() as u64 + 1));
         out.extend_from_slice(key);
         out.extend_from_slice(value.unwrap_or_default());
     }
-    out
 }
 
 /// Encoded changes, read back. Never panics, and allocates nothing, whatever the bytes are.

@@ -4,6 +4,7 @@ mod changes;
 
 use bytes::Bytes;
 
+pub(crate) use self::changes::encode_changes_into;
 pub use self::changes::{Changes, ChangesIter, encode_changes};
 use crate::CommitSeq;
 

@@ -13,6 +13,7 @@ pub mod mount;
 pub mod power;
 pub mod process;
 pub mod s3;
+pub mod site;
 pub mod tree;
 pub mod volume;
 pub mod writer;
@@ -23,6 +24,7 @@ pub use fault_proxy::{Fault, FaultProxy};
 pub use mount::{MountOptions, Mounted, mount_table_has};
 pub use process::{Finished, Run, shell};
 pub use s3::S3Server;
+pub use site::Site;
 pub use tree::{TreeDigest, tree_digest};
 pub use volume::{Backing, TestVolume};
 

@@ -1,0 +1,139 @@
+//! What a restore can begin with.
+
+use std::collections::BTreeMap;
+
+use headrace_store::StoreError;
+
+use super::fetch::{Fetched, fetch};
+use crate::keys::{LOG, SNAPSHOTS};
+use crate::object::{LogBody, LogObject, Manifest};
+use crate::{Bucket, Key, ObjectHash, SnapshotId};
+
+/// What the bucket holds.
+pub(super) struct Listing {
+    /// Sizes of the log objects by number.
+    pub(super) log: BTreeMap<u64, u64>,
+    /// Snapshots that have a manifest.
+    snapshots: Vec<SnapshotId>,
+    /// Sizes of the parts.
+    parts: BTreeMap<Key, u64>,
+}
+
+/// A snapshot that says it can be begun with. Whether it belongs to the log's history is found out when it is used.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
+    pub(super) manifest: Manifest,
+    /// Of the manifest's stored bytes.
+    pub(super) hash: ObjectHash,
+    /// The log object it is tied to.
+    pub(super) number: u64,
+    /// That object's hash; [`ObjectHash::NONE`] if it is the reset that names this snapshot.
+    pub(super) anchor: ObjectHash,
+}
+
+impl Listing {
+    pub(super) async fn read(bucket: &Bucket) -> Result<Listing, StoreError> {
+        let mut listing = Listing { log: BTreeMap::new(), snapshots: Vec::new(), parts: BTreeMap::new() };
+        // Snapshots first: the log that is listed later holds what their manifests name.
+        for (key, size) in bucket.list(SNAPSHOTS).await? {
+            match key {
+                Key::SnapshotManifest { snapshot } => listing.snapshots.push(snapshot),
+                Key::SnapshotPart { .. } => drop(listing.parts.insert(key, size)),
+                Key::Owner { .. } | Key::Log { .. } => {}
+            }
+        }
+        for (key, size) in bucket.list(LOG).await? {
+            if let Key::Log { number } = key {
+                listing.log.insert(number, size);
+            }
+        }
+        Ok(listing)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.log.is_empty() && self.snapshots.is_empty()
+    }
+
+    /// The snapshots whose manifests can be read, the newest first. What is wrong with others is added to `damage`.
+    pub(super) async fn bases(
+        &self,
+        bucket: &Bucket,
+        damage: &mut Vec<String>,
+    ) -> Result<Vec<Base>, StoreError> {
+        let mut bases = Vec::new();
+        for &id in &self.snapshots {
+            let key = Key::SnapshotManifest { snapshot: id };
+            let read = match fetch(bucket, key).await? {
+                // Removed since it was listed.
+                Fetched::Missing => continue,
+                found => found.into_bytes().map_err(|detail| format!("{key}: {detail}")),
+            };
+            let decoded = read.and_then(|stored| {
+                let manifest = Manifest::decode(bucket, id, &stored).map_err(|error| error.to_string())?;
+                Ok((manifest, ObjectHash::of(&stored)))
+            });
+            match decoded {
+                Ok((manifest, hash)) => {
+                    let Some(anchor) = manifest.anchor else { continue };
+                    bases.push(Base { manifest, hash, number: anchor.number, anchor: anchor.hash });
+                }
+                Err(detail) => damage.push(detail),
+            }
+        }
+        bases.sort_by_key(|base| std::cmp::Reverse((base.number, base.manifest.position())));
+        Ok(bases)
+    }
+
+    /// Keys of a snapshot's parts with their sizes; or what is missing or cut.
+    pub(super) fn parts(&self, manifest: &Manifest) -> Result<Vec<(Key, u64)>, String> {
+        let id = manifest.id;
+        let parts = (0u32..).zip(&manifest.parts).map(|(part, record)| {
+            let key = Key::SnapshotPart { snapshot: id, part };
+            match self.parts.get(&key) {
+                Some(size) if *size == record.stored => Ok((key, *size)),
+                Some(size) => Err(format!("{key}: it has {size} bytes, not {}", record.stored)),
+                None => Err(format!("{key}: it is missing")),
+            }
+        });
+        parts.collect()
+    }
+}
+
+/// Where the log goes on after a base, and the object that the base is tied to.
+pub(super) struct Anchored {
+    pub(super) hash: ObjectHash,
+    /// `None` for a reset, which has no groups.
+    pub(super) object: Option<LogObject>,
+}
+
+impl Base {
+    /// Finds the log object that the base is tied to, and checks that it is the one.
+    pub(super) async fn anchored(&self, bucket: &Bucket) -> Result<Result<Anchored, String>, StoreError> {
+        let key = Key::Log { number: self.number };
+        let stored = match fetch(bucket, key).await?.into_bytes() {
+            Ok(stored) => stored,
+            Err(detail) => return Ok(Err(format!("{key}: {detail}"))),
+        };
+        let hash = ObjectHash::of(&stored);
+        let object = match LogObject::decode(bucket, self.number, &stored) {
+            Ok(object) => object,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let manifest = self.manifest.key();
+        let other = || Ok(Err(format!("{manifest}: it is not of this log's history, {key} says otherwise")));
+        if self.anchor == ObjectHash::NONE {
+            return match &object.body {
+                LogBody::Reset { snapshot, .. }
+                    if snapshot.id == self.manifest.id && snapshot.manifest == self.hash =>
+                {
+                    Ok(Ok(Anchored { hash, object: None }))
+                }
+                _ => other(),
+            };
+        }
+        if hash != self.anchor {
+            return other();
+        }
+        Ok(Ok(Anchored { hash, object: Some(object) }))
+    }
+}

@@ -1,8 +1,10 @@
 //! Kill -9 at random moments. What was acknowledged as durable is there afterwards; transactions are whole; and what is
-//! there is a prefix of the order they were committed in.
+//! there is a prefix of the order they were committed in. The log has exactly that: applied to what was there before, it
+//! gives what is there now.
 //!
 //! `HEADRACE_CRASH_ROUNDS` sets the number of rounds (default 20); all of them use the same database.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
@@ -14,7 +16,8 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use headrace_kv::embedded::{EmbeddedEngine, EmbeddedOptions};
-use headrace_kv::{Engine, EngineExt, KvError, Read};
+use headrace_kv::log::Changes;
+use headrace_kv::{CommitSeq, Engine, EngineExt, KvError, Read};
 
 const CHILD_DIR: &str = "HEADRACE_CRASH_DIR";
 /// Keys that are overwritten in turn.
@@ -27,6 +30,7 @@ fn open(dir: &Path) -> EmbeddedEngine {
         freeze_bytes: 8 << 10,
         freeze_age: Duration::from_millis(2),
         map_size: 1 << 20,
+        log: true,
         ..EmbeddedOptions::default()
     };
     EmbeddedEngine::open(dir, options).expect("open")
@@ -149,16 +153,61 @@ fn verify(engine: &EmbeddedEngine, acknowledged: u64) -> u64 {
         .expect("view")
 }
 
+/// What the log alone tells, over all rounds.
+#[derive(Default)]
+struct Replica {
+    position: CommitSeq,
+    contents: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Replica {
+    fn follow(&mut self, engine: &EmbeddedEngine) {
+        assert!(engine.log_base() <= self.position, "what was not given up is gone");
+        let mut taken = 0;
+        loop {
+            let groups = engine.log_after(self.position, 50_000).expect("log");
+            if groups.is_empty() {
+                break;
+            }
+            for group in groups {
+                assert_eq!(group.after, self.position, "a gap in the log");
+                for change in Changes::new(&group.changes).expect("changes") {
+                    match change.expect("change") {
+                        (key, Some(value)) => drop(self.contents.insert(key.to_vec(), value.to_vec())),
+                        (key, None) => drop(self.contents.remove(key)),
+                    }
+                }
+                self.position = group.upto;
+                taken += 1;
+            }
+        }
+        assert!(taken > 0, "the child committed something");
+        assert_eq!(self.position, engine.durable_position());
+        let snapshot = engine.snapshot().expect("snapshot");
+        let mut ours = self.contents.iter();
+        let compare = snapshot.scan(None, &mut |key, value| {
+            assert!(ours.next().is_some_and(|(k, v)| k == key && v == value), "the log tells something else");
+            ControlFlow::Continue(())
+        });
+        compare.expect("scan");
+        assert_eq!(ours.next(), None, "the log tells more");
+        engine.trim_log(self.position);
+        assert_eq!(engine.log_backlog().groups, 0);
+    }
+}
+
 #[test]
 fn acknowledged_transactions_survive_kill_9_as_a_prefix() {
     let rounds = std::env::var("HEADRACE_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let dir = tempfile::tempdir().expect("tempdir");
     let mut before = 0;
+    let mut replica = Replica::default();
     for round in 0..rounds {
         let delay = Duration::from_micros(RandomState::new().hash_one(round) % 60_000);
         let acknowledged = run_and_kill(dir.path(), delay);
         assert!(acknowledged > before, "round {round}: the child did nothing");
         let engine = open(dir.path());
         before = verify(&engine, acknowledged);
+        replica.follow(&engine);
     }
 }

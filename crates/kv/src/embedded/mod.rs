@@ -85,11 +85,9 @@ pub struct EmbeddedEngine {
     shared: Arc<Shared>,
     /// `None` once closed.
     committer: Mutex<Option<JoinHandle<()>>>,
+    /// Whether opening it has verified everything.
     verified: bool,
 }
-
-/// A data file up to this size is verified when it is opened: that takes some tens of milliseconds.
-const VERIFY_AT_OPEN: u64 = 64 << 20;
 
 impl EmbeddedEngine {
     /// Opens the engine in `dir`, creating it if the directory is missing or empty.
@@ -100,7 +98,7 @@ impl EmbeddedEngine {
     /// [`KvError::Full`] if there is no room to create it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedEngine, KvError> {
         let mut directory = Directory::open(dir, Purpose::Use)?;
-        let store = Lmdb::open(&directory, options.map_size, Check::UpTo(VERIFY_AT_OPEN))?;
+        let store = Lmdb::open(&directory, options.map_size, Check::UpTo(options.verify_bytes))?;
         directory.finish_creation()?;
         let position = store.state().position;
         let verified = store.verified();

@@ -24,6 +24,9 @@ pub struct EmbeddedOptions {
     /// Whether every commit also writes its changes to the engine's log, where they stay until
     /// [`trim_log`](super::EmbeddedEngine::trim_log). A log that holds groups already is continued either way.
     pub log: bool,
+    /// Bytes of data file up to which opening does all that [`verify`](super::EmbeddedEngine::verify) does, which takes
+    /// about a millisecond each MiB. Of a larger one only the way to the engine's own record is looked at.
+    pub verify_bytes: u64,
 }
 
 impl Default for EmbeddedOptions {
@@ -37,6 +40,7 @@ impl Default for EmbeddedOptions {
             // One value of the greatest length, and what is written along with it.
             max_transaction_bytes: (64 << 20) + (1 << 20),
             log: false,
+            verify_bytes: 64 << 20,
         }
     }
 }

@@ -15,6 +15,7 @@ mod namespace;
 mod orphan;
 mod packing;
 mod record;
+mod repair;
 mod segments;
 mod time;
 mod totals;
@@ -28,6 +29,7 @@ pub use data::{DataCommit, NewData, NewExtent, Swap};
 pub use error::{MetaError, Result};
 pub use namespace::Namespace;
 pub use packing::InlineRef;
+pub use repair::{LOST_SEGMENT, Repair, RepairOptions, RepairSummary};
 pub use segments::SegmentUse;
 pub use time::Time;
 

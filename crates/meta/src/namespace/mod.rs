@@ -106,7 +106,7 @@ fn update<T>(engine: &dyn Engine, mut f: impl FnMut(&mut Tx<'_>) -> Result<T>) -
 
 impl Inode {
     /// An inode with nothing in it, made now.
-    fn empty(kind: Kind, mode: u16, now: Time) -> Inode {
+    pub(crate) fn empty(kind: Kind, mode: u16, now: Time) -> Inode {
         let is_dir = kind == Kind::Directory;
         Inode {
             kind,

@@ -12,6 +12,7 @@ mod model;
 mod names;
 mod ranges;
 mod rename;
+mod repair;
 mod segments;
 mod steps;
 mod totals;

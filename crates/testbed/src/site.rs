@@ -29,12 +29,15 @@ pub struct Site {
 impl Site {
     /// A machine called `name` without any state, that knows of `volume`. Its files are in the volume's scratch directory.
     pub fn new(volume: &TestVolume, name: &str) -> Site {
-        let dir = volume.scratch().join(name);
+        Site::at(volume.scratch().join(name), name, volume.url(), volume.env())
+    }
+
+    /// A machine called `name` with its files in `dir`, that knows of the volume at `url`, with `env` for every command.
+    pub fn at(dir: PathBuf, name: &str, url: String, mut env: Vec<(OsString, OsString)>) -> Site {
         std::fs::create_dir_all(dir.join("mnt")).expect("directory for a site");
-        let mut env = volume.env();
         env.push(("HEADRACE_STATE_DIR".into(), dir.join("state").into()));
         env.push(("HEADRACE_RUNTIME_DIR".into(), dir.join("run").into()));
-        Site { name: name.into(), dir, url: volume.url(), env, args: Vec::new() }
+        Site { name: name.into(), dir, url, env, args: Vec::new() }
     }
 
     /// Arguments for every mount.

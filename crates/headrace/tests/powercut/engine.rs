@@ -132,7 +132,10 @@ impl Record {
                     record.durable = number.parse().expect("a position");
                     record.acknowledged += 1;
                 }
-                Some(("trimmed", number)) => record.trimmed = number.parse().expect("a position"),
+                Some(("trimmed", number)) => {
+                    let upto: u64 = number.parse().expect("a position");
+                    record.trimmed = record.trimmed.max(upto);
+                }
                 _ => {}
             }
         }

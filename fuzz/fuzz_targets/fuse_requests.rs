@@ -30,13 +30,20 @@ fuzz_target!(|requests: Vec<Request<'_>>| {
             // Mostly right: the length is checked first of all.
             let wrong_by = if request.wrong_by > 100 { i32::from(request.wrong_by) - 110 } else { 0 };
             let extensions = if request.extensions > 60_000 { request.extensions } else { 0 };
-            kernel.request(
+            // The file system in memory has a file that panics, for tests of its own.
+            if request.body.windows(5).any(|name| name == b"panic") {
+                continue;
+            }
+            let answered = kernel.request(
                 u32::from(request.opcode),
                 u64::from(request.node),
                 extensions,
                 wrong_by,
                 request.body,
             );
+            if !answered {
+                *kernel = Kernel::default();
+            }
         }
     });
 });

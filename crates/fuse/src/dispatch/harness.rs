@@ -67,11 +67,19 @@ impl Kernel {
         Kernel { worker: Worker::new(0, transport, shared, pool), recorder, buffer, unique: 0, runtime }
     }
 
-    /// Sends a request whose header says `wrong_by` bytes more than there are.
+    /// Sends a request whose header says `wrong_by` bytes more than there are. False: it waits (the file system has files that
+    /// are slow or hang), so that this kernel is of no more use.
     ///
     /// # Panics
     /// Unless there is exactly one well-formed answer, or none where the opcode has none.
-    pub fn request(&mut self, opcode: u32, nodeid: u64, total_extlen: u16, wrong_by: i32, body: &[u8]) {
+    pub fn request(
+        &mut self,
+        opcode: u32,
+        nodeid: u64,
+        total_extlen: u16,
+        wrong_by: i32,
+        body: &[u8],
+    ) -> bool {
         self.unique += 2;
         let unique = self.unique;
         let body = &body[..body.len().min(SPACE - size_of::<InHeader>())];
@@ -80,6 +88,9 @@ impl Kernel {
         let header =
             InHeader { len: said, opcode, unique, nodeid, uid: 1, gid: 1, pid: 1, total_extlen, padding: 0 };
         self.send(&[header.as_bytes(), body].concat());
+        if !self.idle() {
+            return false;
+        }
         let mut answers = 0;
         for message in &std::mem::take(&mut *self.recorder.messages.lock()) {
             let (out, rest) = OutHeader::read_from_prefix(message).expect("an answer has a header");
@@ -95,6 +106,7 @@ impl Kernel {
         }
         let silent = Opcode::from_raw(opcode).is_some_and(Opcode::silent);
         assert_eq!(answers, usize::from(!silent), "{:?}", Opcode::from_raw(opcode));
+        true
     }
 
     /// Sends bytes as they are; how many answers came.

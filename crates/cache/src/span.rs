@@ -70,6 +70,11 @@ impl SpanCache {
     {
         self.cache.get_or_insert_async(&key, fetch).await
     }
+
+    /// Drops a span whose bytes turned out to be wrong.
+    pub fn forget(&self, key: &SpanKey) {
+        self.cache.remove(key);
+    }
 }
 
 /// Cuts `wanted` out of consecutive spans, the first of which begins at stored offset `start`.
@@ -77,7 +82,8 @@ pub fn cut(parts: &[Bytes], start: u64, wanted: &Range<u64>) -> Option<Bytes> {
     let from = usize::try_from(wanted.start.checked_sub(start)?).ok()?;
     let len = usize::try_from(wanted.end.checked_sub(wanted.start)?).ok()?;
     if let [only] = parts {
-        return (from + len <= only.len()).then(|| only.slice(from..from + len));
+        // A copy: a slice would keep the whole span in memory, long after the cache has let go of it.
+        return only.get(from..from.checked_add(len)?).map(Bytes::copy_from_slice);
     }
     let mut joined = BytesMut::with_capacity(len);
     let mut skip = from;

@@ -75,7 +75,7 @@ pub struct MemoryPlan {
     pub rewrite: u64,
     /// Stored bytes of a segment that they build.
     pub rewrite_segment: u64,
-    /// Bytes that they read in one piece; three at a time.
+    /// Bytes that they read in one piece, at most; as stored and as they are, it fits beside a segment.
     pub rewrite_piece: u64,
     /// Open files, waiting requests, inodes that the kernel knows.
     pub tables: u64,
@@ -121,7 +121,7 @@ impl MemoryPlan {
             spare_buffers: buffers.saturating_sub(workers),
             rewrite,
             rewrite_segment: segment_size.clamp(1, rewrite / 2),
-            rewrite_piece: rewrite / 8,
+            rewrite_piece: rewrite / 4,
             tables,
             open_files: (tables / 2 / OPEN_FILE).min(MAX_OPEN_FILES),
             waiting_requests: tables / 4 / WAITING_REQUEST,
@@ -177,7 +177,7 @@ mod tests {
             prop_assert!(2 * 3 * plan.log_object <= plan.log && plan.log_object >= 1 << 20);
             prop_assert!((plan.workers + plan.spare_buffers) * REQUEST_BUFFER <= plan.requests);
             prop_assert!(plan.workers >= 2);
-            prop_assert!(plan.rewrite_segment + 4 * plan.rewrite_piece <= plan.rewrite);
+            prop_assert!(plan.rewrite_segment + 2 * plan.rewrite_piece <= plan.rewrite);
             prop_assert!(plan.rewrite_piece >= 256 << 10);
             let (open, waiting) = (plan.open_files * OPEN_FILE, plan.waiting_requests * WAITING_REQUEST);
             prop_assert!(open + waiting <= plan.tables && plan.open_files >= 2048 && plan.waiting_requests >= 256);

@@ -1,15 +1,24 @@
-//! The write budget with people waiting at it: [`headrace_flow::admission`] driven by tasks.
+//! A pool of memory with people waiting for it: [`headrace_flow::admission`] driven by tasks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use headrace_flow::admission::{Admit, Budget, Ticket};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
-/// Bytes that writers may hold.
+use crate::memory::Pool;
+
+/// Bytes of one pool.
 pub(crate) struct Admission {
     inner: Mutex<Inner>,
+    /// What those who wait ask for, bytes, for who only wants to look.
+    queued: AtomicU64,
+    /// Told when they ask for less.
+    fewer: Condvar,
     /// Told when somebody has to wait: time to flush.
     pub(crate) pressure: Notify,
 }
@@ -33,7 +42,35 @@ impl Inner {
 impl Admission {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         let inner = Inner { budget: Budget::new(limit), waiting: HashMap::new() };
-        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new() })
+        Arc::new(Admission {
+            inner: Mutex::new(inner),
+            queued: AtomicU64::new(0),
+            fewer: Condvar::new(),
+            pressure: Notify::new(),
+        })
+    }
+
+    /// The queue has changed. Called with the lock held.
+    fn note_queue(&self, inner: &Inner) {
+        let queued = inner.budget.waiting_bytes();
+        if self.queued.swap(queued, Ordering::Release) > queued {
+            self.fewer.notify_all();
+        }
+    }
+
+    /// Blocks until those who wait ask for less than `limit` bytes together. False if they still do not after `at_most`.
+    pub(crate) fn wait_for_queue_below(&self, limit: u64, at_most: Duration) -> bool {
+        if self.queued.load(Ordering::Acquire) < limit {
+            return true;
+        }
+        let until = Instant::now() + at_most;
+        let mut inner = self.inner.lock();
+        while inner.budget.waiting_bytes() >= limit {
+            if self.fewer.wait_until(&mut inner, until).timed_out() {
+                return inner.budget.waiting_bytes() < limit;
+            }
+        }
+        true
     }
 
     /// Waits for `bytes` of the budget. Dropping the future takes the request back.
@@ -45,6 +82,7 @@ impl Admission {
                 Admit::Queued(ticket) => {
                     let (sender, receiver) = oneshot::channel();
                     inner.waiting.insert(ticket, sender);
+                    self.note_queue(&inner);
                     (receiver, Waiter { admission: Arc::clone(self), ticket, bytes, done: false })
                 }
             }
@@ -60,12 +98,32 @@ impl Admission {
             let mut inner = self.inner.lock();
             let granted = inner.budget.release(bytes);
             inner.wake(granted);
+            self.note_queue(&inner);
         }
     }
 
     /// Adds bytes that cannot be refused any more (block rounding after a write was admitted).
     pub(crate) fn force(&self, bytes: u64) {
-        self.inner.lock().budget.force(bytes);
+        if bytes > 0 {
+            self.inner.lock().budget.force(bytes);
+        }
+    }
+
+    /// Somebody who holds `before` bytes holds `after` now; more cannot be refused.
+    pub(crate) fn adjust(&self, before: u64, after: u64) {
+        self.force(after.saturating_sub(before));
+        self.release(before.saturating_sub(after));
+    }
+
+    /// Figures of this moment.
+    pub(crate) fn pool(&self) -> Pool {
+        let inner = self.inner.lock();
+        Pool { used: inner.budget.used(), limit: inner.budget.limit(), waiting: inner.budget.waiting() as u64 }
+    }
+
+    /// What those who wait ask for, bytes.
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::Acquire)
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -107,6 +165,7 @@ impl Drop for Waiter {
             None => inner.budget.release(self.bytes),
         };
         inner.wake(granted);
+        self.admission.note_queue(&inner);
     }
 }
 
@@ -117,14 +176,20 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Leaves `bytes` of the budget with the buffer that took the data; it gives them back by [`Admission::release`].
-    pub(crate) fn keep(mut self, bytes: u64) {
-        if bytes > self.bytes {
-            self.admission.force(bytes - self.bytes);
-            self.bytes = 0;
-        } else {
-            self.bytes -= bytes;
-        }
+    /// `data` with its charge: given back when nothing refers to the memory of `data` any more, be it by a small slice.
+    pub(crate) fn attach(self, data: Bytes) -> Bytes {
+        Bytes::from_owner(Charged { data, _charge: self })
+    }
+}
+
+struct Charged {
+    data: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
     }
 }
 
@@ -142,7 +207,7 @@ mod tests {
     #[tokio::test]
     async fn a_writer_waits_until_bytes_are_released_and_may_give_up() {
         let admission = Admission::new(100);
-        admission.acquire(90).await.keep(90);
+        let first = admission.acquire(90).await;
         let mut gives_up = Box::pin(admission.acquire(50));
         assert!((&mut gives_up).now_or_never().is_none());
         let mut waits = Box::pin(admission.acquire(5));
@@ -150,17 +215,45 @@ mod tests {
         drop(gives_up);
         drop(waits.await);
         assert_eq!((admission.used(), admission.waiting()), (90, 0));
-        admission.release(90);
+        drop(first);
         assert_eq!(admission.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_slice_keeps_the_charge_of_the_memory_it_is_in() {
+        let admission = Admission::new(100);
+        let data = admission.acquire(90).await.attach(Bytes::from(vec![7; 90]));
+        let slice = data.slice(40..41);
+        drop(data);
+        assert_eq!(admission.used(), 90);
+        drop(slice);
+        assert_eq!(admission.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_takes_requests_is_told_when_the_queue_is_short_again() {
+        let admission = Admission::new(10);
+        let first = admission.acquire(10).await;
+        let mut waiter = Box::pin(admission.acquire(8));
+        assert!((&mut waiter).now_or_never().is_none());
+        assert!(admission.wait_for_queue_below(9, Duration::ZERO));
+        assert!(!admission.wait_for_queue_below(8, Duration::from_millis(1)));
+        let told = std::thread::spawn({
+            let admission = Arc::clone(&admission);
+            move || admission.wait_for_queue_below(8, Duration::from_secs(60))
+        });
+        drop(first);
+        drop(waiter.await);
+        assert!(told.join().expect("no panic"));
     }
 
     #[tokio::test]
     async fn a_grant_that_nobody_takes_is_given_back() {
         let admission = Admission::new(10);
-        admission.acquire(10).await.keep(10);
+        let first = admission.acquire(10).await;
         let mut waiter = Box::pin(admission.acquire(10));
         assert!((&mut waiter).now_or_never().is_none());
-        admission.release(10);
+        drop(first);
         drop(waiter);
         assert_eq!(admission.used(), 0);
     }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::inode::Pinned;
+use crate::inode::failures::Heard;
 
 /// An open file or directory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -28,9 +29,21 @@ pub struct OpenMode {
 pub(crate) struct OpenFile {
     pub inode: Pinned,
     pub flags: i32,
+    /// Failures of background writing that it was told of.
+    heard: Heard,
 }
 
 impl OpenFile {
+    pub(crate) fn new(inode: Pinned, flags: i32) -> Self {
+        let heard = inode.state.lock().failures.heard_at_open();
+        OpenFile { inode, flags, heard }
+    }
+
+    /// Tells of a failure of background writing that this open file has not heard of.
+    pub(crate) fn unheard(&self) -> Result<()> {
+        self.inode.state.lock().failures.tell(&self.heard).map_or(Ok(()), Err)
+    }
+
     pub(crate) fn writable(&self) -> bool {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
@@ -46,12 +59,15 @@ const SHARDS: usize = 16;
 /// All open files.
 pub(crate) struct Handles {
     next: AtomicU64,
+    open: AtomicU64,
+    limit: u64,
     shards: Vec<Mutex<HashMap<FileId, Arc<OpenFile>>>>,
 }
 
 impl Handles {
-    pub(crate) fn new() -> Self {
-        Handles { next: AtomicU64::new(1), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    /// At most `limit` open files.
+    pub(crate) fn new(limit: u64) -> Self {
+        Handles { next: AtomicU64::new(1), open: AtomicU64::new(0), limit, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
     fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, Arc<OpenFile>>> {
@@ -62,10 +78,20 @@ impl Handles {
         FileId(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn insert(&self, open: OpenFile) -> FileId {
+    /// Whether one more file may be opened. To be asked before a file is created only to be opened.
+    pub(crate) fn has_room(&self) -> Result<()> {
+        let limit = self.limit;
+        if self.open.load(Ordering::Relaxed) < limit { Ok(()) } else { Err(Error::TooManyOpen { limit }) }
+    }
+
+    pub(crate) fn insert(&self, open: OpenFile) -> Result<FileId> {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.limit {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::TooManyOpen { limit: self.limit });
+        }
         let file = self.number();
         self.shard(file).lock().insert(file, Arc::new(open));
-        file
+        Ok(file)
     }
 
     pub(crate) fn get(&self, file: FileId) -> Result<Arc<OpenFile>> {
@@ -73,17 +99,30 @@ impl Handles {
     }
 
     pub(crate) fn remove(&self, file: FileId) -> Option<Arc<OpenFile>> {
-        self.shard(file).lock().remove(&file)
+        let mut shard = self.shard(file).lock();
+        let removed = shard.remove(&file)?;
+        if shard.len() < shard.capacity() / 8 {
+            let keep = shard.len() * 2;
+            shard.shrink_to(keep);
+        }
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        Some(removed)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().len()).sum()
+        self.open.load(Ordering::Relaxed) as usize
+    }
+
+    /// Files that may be open.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Ends all of them: the front end is gone.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let open = std::mem::take(&mut *shard.lock());
+            self.open.fetch_sub(open.len() as u64, Ordering::Relaxed);
             drop(open);
         }
     }

@@ -17,7 +17,8 @@ pub enum AtimePolicy {
 /// Policies of a mount. Sizes and windows are not among them.
 #[derive(Clone, Debug)]
 pub struct VfsOptions {
-    /// Memory that data may take, bytes: written data awaiting upload, segments being built, cached spans. At least 64 MiB.
+    /// Memory that the process may take, bytes, divided by [`headrace_flow::memory`]. At least 64 MiB. The volume is opened
+    /// with the same.
     pub memory: u64,
     /// Access times.
     pub atime: AtimePolicy,
@@ -34,31 +35,12 @@ pub struct VfsOptions {
 impl Default for VfsOptions {
     fn default() -> Self {
         VfsOptions {
-            memory: 512 << 20,
+            memory: headrace_volume::DEFAULT_MEMORY,
             atime: AtimePolicy::default(),
             read_only: false,
             sync: false,
             grace: Duration::from_secs(3600),
             writeback_age: Duration::from_secs(5),
         }
-    }
-}
-
-/// How [`VfsOptions::memory`] is divided.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryPlan {
-    /// Written data, from acceptance until its extents are committed.
-    pub dirty: u64,
-    /// Segments being built and uploaded at one time.
-    pub uploads: usize,
-    /// Cached spans.
-    pub spans: u64,
-}
-
-impl MemoryPlan {
-    pub(crate) fn new(memory: u64, segment_size: u64) -> Self {
-        let memory = memory.max(64 << 20);
-        let uploads = (memory / 4 / segment_size.max(1)).clamp(1, 32) as usize;
-        MemoryPlan { dirty: memory / 2, uploads, spans: memory / 8 }
     }
 }

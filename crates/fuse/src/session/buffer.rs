@@ -12,19 +12,20 @@ use crate::abi::{InHeader, MIN_READ_BUFFER, WriteIn};
 const PAGE: usize = 4096;
 /// Where a WRITE's data begins in a request.
 pub(crate) const WRITE_PAYLOAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
-/// Buffers that may be out with the file system at a time; beyond this data is copied.
-const LENT_MAX: usize = 64;
-/// Free buffers kept for later.
-const FREE_MAX: usize = 16;
+/// Free buffers kept for later unless the session knows better.
+const SPARE: usize = 16;
 
 /// Memory for requests, reused.
 ///
-/// A large WRITE is handed to the file system in the buffer it arrived in, and the worker takes another buffer.
+/// A large WRITE is handed to the file system in the buffer it arrived in, and the worker takes another buffer. How many are
+/// out with the file system is for the file system to bound, which counts the bytes it holds.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     free: Mutex<Vec<Memory>>,
     lent: AtomicUsize,
     max_write: usize,
+    /// Free buffers kept for later.
+    spare: usize,
 }
 
 /// A buffer whose WRITE data is page-aligned.
@@ -36,7 +37,12 @@ struct Memory {
 
 impl BufferPool {
     pub fn new(max_write: usize) -> Arc<Self> {
-        Arc::new(BufferPool { free: Mutex::default(), lent: AtomicUsize::new(0), max_write })
+        Self::with_spare(max_write, SPARE)
+    }
+
+    /// Keeps at most `spare` free buffers.
+    pub fn with_spare(max_write: usize, spare: usize) -> Arc<Self> {
+        Arc::new(BufferPool { free: Mutex::default(), lent: AtomicUsize::new(0), max_write, spare })
     }
 
     /// A buffer for one worker.
@@ -57,7 +63,7 @@ impl BufferPool {
     fn give_back(&self, memory: Memory) {
         self.lent.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.free.lock();
-        if free.len() < FREE_MAX {
+        if free.len() < self.spare {
             free.push(memory);
         }
     }
@@ -96,8 +102,8 @@ impl RequestBuffer {
     /// Large ones are not copied: the buffer goes along, and another takes its place.
     pub fn detach(&mut self, range: Range<usize>) -> Bytes {
         let whole = self.memory.start + range.start..self.memory.start + range.end;
-        // Handing over more memory than twice what is in it would waste it.
-        if range.len() < self.pool.max_write / 2 || self.pool.lent.load(Ordering::Relaxed) >= LENT_MAX {
+        // A buffer counts as the data in it, so it is handed over nearly full only.
+        if range.len() < self.pool.max_write - self.pool.max_write / 8 {
             return Bytes::copy_from_slice(self.memory.bytes.get(whole).unwrap_or_default());
         }
         self.pool.lent.fetch_add(1, Ordering::Relaxed);
@@ -144,24 +150,24 @@ mod tests {
     fn detached_data_survives_the_next_request_and_memory_comes_back() {
         let pool = BufferPool::new(1 << 20);
         let mut buffer = pool.request_buffer();
-        for len in [1_usize, PAGE, 1 << 19, 1 << 20] {
+        for len in [1_usize, PAGE, 1 << 19, 15 << 16, 1 << 20] {
             buffer.space()[WRITE_PAYLOAD..WRITE_PAYLOAD + len].fill(7);
             let data = buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + len);
             buffer.space()[WRITE_PAYLOAD..WRITE_PAYLOAD + len].fill(9);
             assert!(data.len() == len && data.iter().all(|&b| b == 7), "{len}");
         }
         assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
-        assert_eq!(pool.free.lock().len(), 1);
+        assert_eq!(pool.free.lock().len(), 1, "taken by the first that was lent, used by the second");
     }
 
     #[test]
-    fn what_can_be_lent_is_limited() {
-        let pool = BufferPool::new(1 << 20);
+    fn no_more_are_kept_than_there_is_room_for() {
+        let pool = BufferPool::with_spare(1 << 20, 3);
         let mut buffer = pool.request_buffer();
         let held: Vec<Bytes> =
-            (0..LENT_MAX + 8).map(|_| buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20))).collect();
-        assert_eq!(pool.lent.load(Ordering::Relaxed), LENT_MAX);
+            (0..8).map(|_| buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20))).collect();
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 8);
         drop(held);
-        assert!(pool.free.lock().len() <= FREE_MAX);
+        assert_eq!(pool.free.lock().len(), 3);
     }
 }

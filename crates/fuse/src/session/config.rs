@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use headrace_vfs::MemoryPlan;
+
 use crate::mount::MountOptions;
 
 /// Largest WRITE, and with that READ: the kernel's own ceiling (256 pages).
@@ -16,7 +18,8 @@ pub(crate) const READ_AHEAD_KIB: u32 = 16 << 10;
 pub struct MountConfig {
     /// The `-o` options.
     pub options: MountOptions,
-    /// Worker threads; `None` chooses the larger of 4 and twice the number of processors. At most 64.
+    /// Worker threads; `None` chooses the larger of 4 and twice the number of processors. At most 64, and no more than there
+    /// is memory for their buffers.
     pub threads: Option<usize>,
     /// For volumes that others may change too: how long the kernel may believe entries and attributes.
     pub shared_ttl: Duration,
@@ -29,8 +32,13 @@ impl Default for MountConfig {
 }
 
 impl MountConfig {
-    pub(crate) fn worker_threads(&self) -> usize {
+    pub(crate) fn worker_threads(&self, memory: &MemoryPlan) -> usize {
         let by_default = || std::thread::available_parallelism().map_or(4, |cores| (2 * cores.get()).max(4));
-        self.threads.unwrap_or_else(by_default).clamp(1, 64)
+        let wanted = self.threads.unwrap_or_else(by_default).clamp(1, 64);
+        let most = usize::try_from(memory.workers).unwrap_or(usize::MAX).max(1);
+        if wanted > most && self.threads.is_some() {
+            tracing::warn!(threads = wanted, most, "fewer FUSE worker threads: more memory is needed for more");
+        }
+        wanted.min(most)
     }
 }

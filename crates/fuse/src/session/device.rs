@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{self, opcode};
@@ -63,6 +64,15 @@ impl Transport for Device {
             // Unmounted, or aborted (ABORT_ERROR).
             Err(Errno::NODEV | Errno::CONNABORTED) => Ok(Received::Ended),
             Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn connected(&self) -> bool {
+        let mut asked = [PollFd::new(&self.fd, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match rustix::event::poll(&mut asked, Some(&now)) {
+            Ok(_) => !asked.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP)),
+            Err(_) => true,
         }
     }
 

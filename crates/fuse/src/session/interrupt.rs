@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
@@ -41,12 +41,14 @@ pub(crate) struct Interrupts {
     shards: [Mutex<HashMap<u64, Waiting>>; SHARDS],
     slots: Box<[Slot]>,
     transports: Vec<Arc<dyn Transport>>,
+    /// When [`Interrupts::sweep`] last looked.
+    swept: Mutex<Option<Instant>>,
 }
 
 impl Interrupts {
     pub fn new(transports: Vec<Arc<dyn Transport>>) -> Self {
         let slots = transports.iter().map(|_| Slot::default()).collect();
-        Interrupts { shards: Default::default(), slots, transports }
+        Interrupts { shards: Default::default(), slots, transports, swept: Mutex::new(None) }
     }
 
     fn shard(&self, unique: u64) -> &Mutex<HashMap<u64, Waiting>> {
@@ -91,6 +93,22 @@ impl Interrupts {
                 waiting.abort.abort();
             }
         }
+    }
+
+    /// Gives up requests of processes that are dying. For times when nobody reads INTERRUPTs; may be called by many, often.
+    pub fn sweep(&self) {
+        let Some(mut swept) = self.swept.try_lock() else { return };
+        if swept.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return;
+        }
+        let waiting: Vec<Waiting> =
+            self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect();
+        for waiting in waiting {
+            if signals::dying(waiting.tid) == Some(true) {
+                waiting.abort.abort();
+            }
+        }
+        *swept = Some(Instant::now());
     }
 
     /// An INTERRUPT for request `unique` came.

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub interrupts: Interrupts,
     pub notifier: Notifier,
     pub in_flight: InFlight,
+    /// Requests that may be in flight before no more are taken.
+    pub most_in_flight: usize,
     workers_alive: AtomicUsize,
     ended: Mutex<bool>,
     end: Condvar,
@@ -99,13 +101,15 @@ impl Session {
         let first = Device::new(fd);
         let agreed = negotiate::exchange(&first, exclusive)?;
 
-        let devices = first.into_workers(config.worker_threads());
+        let memory = fs.memory();
+        let devices = first.into_workers(config.worker_threads(&memory));
         let threads = devices.len();
         let transports: Vec<Arc<dyn Transport>> =
             devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>).collect();
         let view = View::new(exclusive, config.shared_ttl);
         let shared = Shared::new(fs, view, agreed, runtime, &transports);
-        let pool = BufferPool::new(config::MAX_WRITE as usize);
+        let spare = usize::try_from(memory.spare_buffers).unwrap_or(usize::MAX);
+        let pool = BufferPool::with_spare(config::MAX_WRITE as usize, spare);
         for (index, transport) in transports.into_iter().enumerate() {
             let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));
             if let Err(error) = worker.spawn() {
@@ -216,7 +220,9 @@ impl Shared {
         runtime: Handle,
         transports: &[Arc<dyn Transport>],
     ) -> Arc<Shared> {
+        let most_in_flight = usize::try_from(fs.memory().waiting_requests).unwrap_or(usize::MAX);
         Arc::new(Shared {
+            most_in_flight,
             fs,
             view,
             agreed,

@@ -18,6 +18,11 @@ pub(crate) trait Transport: Send + Sync {
     /// Waits for a request and puts it at the start of `space`.
     fn receive(&self, space: &mut [u8]) -> io::Result<Received>;
 
+    /// Whether the connection still stands; asked while no requests are taken from it.
+    fn connected(&self) -> bool {
+        true
+    }
+
     /// Sends one message: a reply to a request received on this same connection, or a notification.
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()>;
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -11,6 +12,9 @@ use super::buffer::BufferPool;
 use super::transport::Received;
 use super::{RequestBuffer, Shared, Transport};
 use crate::dispatch;
+
+/// How long to wait for room before looking at whom the waiting requests belong to.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// One thread's share of a session.
 pub(crate) struct Worker {
@@ -44,6 +48,7 @@ impl Worker {
         let _entered = runtime.enter();
         let mut buffer = self.pool.request_buffer();
         loop {
+            self.wait_for_room();
             match self.transport.receive(buffer.space()) {
                 Ok(Received::Request(len)) => self.serve(&mut buffer, len),
                 Ok(Received::Nothing) => {}
@@ -55,6 +60,20 @@ impl Worker {
             }
         }
         drop(ended);
+    }
+
+    /// Waits while the requests that wait are as many, or bring as much data, as there is memory for. A request that was
+    /// not read takes no memory here, and the kernel gives it up by itself when its process is killed. Those that wait
+    /// finish without any other request.
+    fn wait_for_room(&self) {
+        let shared = &self.shared;
+        loop {
+            let room = shared.fs.wait_for_room(LOOK) && shared.in_flight.wait_below(shared.most_in_flight, LOOK);
+            if room || !self.transport.connected() {
+                return;
+            }
+            shared.interrupts.sweep();
+        }
     }
 
     /// Handles one request. A handler that panics costs its caller an EIO and nobody else anything.
@@ -80,27 +99,46 @@ impl Drop for Ended<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     count: Mutex<usize>,
-    idle: Condvar,
+    /// The same, for who only wants to look.
+    seen: AtomicUsize,
+    /// Told when there are fewer.
+    fewer: Condvar,
 }
 
 impl InFlight {
     pub fn begin(&self) {
-        *self.count.lock() += 1;
+        let mut count = self.count.lock();
+        *count += 1;
+        self.seen.store(*count, Ordering::Release);
     }
 
     pub fn end(&self) {
         let mut count = self.count.lock();
         *count = count.saturating_sub(1);
-        if *count == 0 {
-            self.idle.notify_all();
+        self.seen.store(*count, Ordering::Release);
+        self.fewer.notify_all();
+    }
+
+    /// Blocks until there are fewer than `limit`. False if there still are not after `at_most`.
+    pub fn wait_below(&self, limit: usize, at_most: Duration) -> bool {
+        if self.seen.load(Ordering::Acquire) < limit {
+            return true;
         }
+        let until = Instant::now() + at_most;
+        let mut count = self.count.lock();
+        while *count >= limit {
+            if self.fewer.wait_until(&mut count, until).timed_out() {
+                return *count < limit;
+            }
+        }
+        true
     }
 
     /// Whether nothing is in flight any more, by `deadline` at the latest.
     pub fn wait_idle(&self, deadline: Instant) -> bool {
         let mut count = self.count.lock();
         while *count > 0 {
-            if self.idle.wait_until(&mut count, deadline).timed_out() {
+            if self.fewer.wait_until(&mut count, deadline).timed_out() {
                 return *count == 0;
             }
         }

@@ -5,6 +5,9 @@ use bytes::Bytes;
 /// Bytes of file range that share one block: bounds what an overwrite may have to copy.
 pub const BLOCK: u64 = 64 << 10;
 
+/// What a block takes beside its bytes: its share of a tree node, its list of ranges, what its data is shared by.
+const OVERHEAD: u64 = 256;
+
 /// The pending bytes of one block: a hull of memory, and which ranges of it hold data.
 #[derive(Debug, Default)]
 pub struct Block {
@@ -39,9 +42,17 @@ impl Hull {
 }
 
 impl Block {
-    /// Bytes of memory it stands for in the write budget.
+    /// Bytes of memory it stands for in the write budget beside what the written data itself is charged with for as long as
+    /// anything refers to it.
     pub fn charge(&self) -> u64 {
-        self.hull.len() as u64
+        if self.valid.is_empty() {
+            return 0;
+        }
+        let own = match &self.hull {
+            Hull::Shared(_) => 0,
+            Hull::Owned(bytes) => bytes.capacity() as u64,
+        };
+        own + OVERHEAD
     }
 
     /// Bytes of data.

@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 use headrace_layout::{CHUNK_SIZE, Extent, InodeNo};
 use serde::Serialize;
 
+use super::read_ahead::ReadAhead;
 use super::select::{LONG_EXTENT, MAX_EXTENTS, stretches};
 use crate::error::Result;
 use crate::open::Volume;
@@ -40,11 +41,13 @@ pub async fn compact_chunk(volume: &Volume, ino: InodeNo, chunk: u32) -> Result<
         return Ok(ChunkReport { extents_before: before, extents_after: before, ..ChunkReport::default() });
     }
     let base = u64::from(chunk).saturating_mul(CHUNK_SIZE);
+    let limit = volume.memory.rewrite_piece.min(u64::from(volume.superblock.segment_size));
+    let long = LONG_EXTENT.min(u32::try_from(volume.memory.rewrite_piece / 2).unwrap_or(u32::MAX));
+    let memory = ReadAhead::half(volume);
     let mut rewriter = Rewriter::new(volume, SystemTime::now());
-    for stretch in stretches(map.extents(), LONG_EXTENT) {
-        let limit = u64::from(volume.superblock.segment_size);
+    for stretch in stretches(map.extents(), long) {
         for group in groups(&map.extents()[stretch], limit) {
-            if let Some(piece) = read_group(volume, ino, base, group).await? {
+            if let Some(piece) = read_group(volume, &memory, ino, base, group).await? {
                 rewriter.push(piece).await?;
             }
         }
@@ -72,15 +75,24 @@ fn groups(extents: &[Extent], limit: u64) -> Vec<&[Extent]> {
 }
 
 /// Reads neighbours as one piece; `None` if one of them changed meanwhile.
-async fn read_group(volume: &Volume, ino: InodeNo, base: u64, group: &[Extent]) -> Result<Option<Piece>> {
+async fn read_group(
+    volume: &Volume,
+    memory: &ReadAhead,
+    ino: InodeNo,
+    base: u64,
+    group: &[Extent],
+) -> Result<Option<Piece>> {
     let Some(first) = group.first() else { return Ok(None) };
     let offset = base.saturating_add(u64::from(first.start));
     let mut reads = stream::iter(group)
-        .map(|extent| async move { (extent, read_extent(volume, ino, &extent.data, 0, extent.len).await) })
+        .map(|extent| async move {
+            let held = memory.hold(extent.len).await;
+            (held, extent, read_extent(volume, ino, &extent.data, 0, extent.len).await)
+        })
         .buffered(READ_AHEAD);
     let mut plain: Vec<Bytes> = Vec::new();
     let mut users = Vec::with_capacity(group.len());
-    while let Some((extent, read)) = reads.next().await {
+    while let Some((_held, extent, read)) = reads.next().await {
         let Some(parts) = read? else { return Ok(None) };
         // A small piece may be a slice of a large buffer: keep the piece only.
         plain.extend(parts.into_iter().map(|part| Bytes::copy_from_slice(&part)));

@@ -34,6 +34,42 @@ pub(crate) struct Interval {
     pub users: Vec<User>,
 }
 
+impl Interval {
+    /// The same in parts of at most `most` bytes. Who uses bytes of two parts uses both.
+    pub fn cut(self, most: u32) -> Vec<Interval> {
+        let most = most.max(1);
+        if self.len <= most {
+            return vec![self];
+        }
+        let mut parts = Vec::new();
+        let mut from = 0;
+        while from < self.len {
+            let len = most.min(self.len - from);
+            let to = from + len;
+            let users = self.users.iter().filter_map(|user| {
+                let (start, end) = (user.at.max(from), user.at.saturating_add(user.len).min(to));
+                let skipped = start.saturating_sub(user.at);
+                (start < end).then(|| User {
+                    offset: user.offset + u64::from(skipped),
+                    len: end - start,
+                    expect: user.expect.advanced(skipped),
+                    at: start - from,
+                    ..user.clone()
+                })
+            });
+            let users: Vec<User> = users.collect();
+            // Whose first byte it is.
+            let first = users.iter().find(|user| user.at == 0);
+            let (ino, offset) =
+                first.map_or((self.ino, self.offset + u64::from(from)), |user| (user.ino, user.offset));
+            let slice = SegmentSlice { skip: self.slice.skip + from, ..self.slice.clone() };
+            parts.push(Interval { slice, len, ino, offset, users });
+            from = to;
+        }
+        parts
+    }
+}
+
 /// The bytes in use, each once, however many files share them; in the order of the files.
 ///
 /// Ranges that overlap become one interval, so that what was shared stays shared. Ranges that only touch do so if they
@@ -157,6 +193,34 @@ mod tests {
             }
             prop_assert_eq!(covered, used);
             prop_assert_eq!(users, refs.len());
+        }
+
+        /// However small the parts: the same bytes, and every user finds all of its own, once.
+        #[test]
+        fn parts_are_the_whole(
+            refs in proptest::collection::vec((1u64..4, 0u64..5000, 0u32..900, 1u32..100), 1..20),
+            most in 1u32..200,
+        ) {
+            let refs: Vec<_> = refs.into_iter().map(|(ino, offset, skip, len)| reference(ino, offset, skip, len)).collect();
+            for interval in intervals(refs) {
+                let parts = interval.clone().cut(most);
+                prop_assert!(parts.iter().all(|part| (1..=most).contains(&part.len)));
+                let mut at = interval.slice.skip;
+                let mut used = 0u64;
+                for part in &parts {
+                    prop_assert_eq!(part.slice.skip, at);
+                    prop_assert!(part.users.iter().any(|u| u.at == 0 && (u.ino, u.offset) == (part.ino, part.offset)));
+                    for user in &part.users {
+                        let ExtentData::Segment(slice) = &user.expect else { panic!("not a segment") };
+                        prop_assert_eq!(slice.skip, part.slice.skip + user.at);
+                        prop_assert!(user.at + user.len <= part.len);
+                        used += u64::from(user.len);
+                    }
+                    at += part.len;
+                }
+                prop_assert_eq!(at, interval.slice.skip + interval.len);
+                prop_assert_eq!(used, interval.users.iter().map(|u| u64::from(u.len)).sum::<u64>());
+            }
         }
     }
 }

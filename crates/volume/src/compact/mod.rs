@@ -7,6 +7,7 @@
 mod chunk;
 mod index;
 mod intervals;
+mod read_ahead;
 mod select;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::read::read_extent;
 use crate::rewrite::{Piece, Rewriter};
 use index::{read_index, references};
 use intervals::{Interval, intervals};
+use read_ahead::{Held, ReadAhead};
 use select::{Class, classify, is_sparse};
 
 /// Segments looked at in one round.
@@ -124,7 +126,8 @@ impl Compactor {
 
     /// Scans from the cursor and picks what to rewrite: sparse segments as they come, tiny ones if there are many.
     async fn choose(&mut self, volume: &Volume, now: SystemTime) -> Result<Chosen> {
-        let segment_size = volume.superblock.segment_size;
+        // What the rewriter builds must not be tiny to it.
+        let segment_size = target(volume);
         let compressed = volume.superblock.compression != Compression::None;
         let batch = volume.meta.segments(self.cursor, SCAN)?;
         let mut chosen = Chosen { segments: Vec::new(), scanned: 0, wrapped: batch.len() < SCAN };
@@ -208,9 +211,13 @@ async fn rewrite_segment(
         Err(error) => return Err(error),
     };
     let found = intervals(references(volume, segment, index.as_ref(), searches_left)?);
-    let mut pieces = stream::iter(found).map(|interval| read_interval(volume, interval)).buffered(READ_AHEAD);
+    let memory = ReadAhead::new(volume);
+    let most = u32::try_from(volume.memory.rewrite_piece).unwrap_or(u32::MAX);
+    let found = found.into_iter().flat_map(|interval| interval.cut(most));
+    let mut pieces =
+        stream::iter(found).map(|interval| read_interval(volume, &memory, interval)).buffered(READ_AHEAD);
     let mut whole = true;
-    while let Some(read) = pieces.next().await {
+    while let Some((_held, read)) = pieces.next().await {
         match read {
             Ok(Some(piece)) => rewriter.push(piece).await?,
             Ok(None) => {}
@@ -224,8 +231,18 @@ async fn rewrite_segment(
     Ok(whole)
 }
 
-async fn read_interval(volume: &Volume, interval: Interval) -> Result<Option<Piece>> {
+async fn read_interval<'a>(
+    volume: &Volume,
+    memory: &'a ReadAhead,
+    interval: Interval,
+) -> (Held<'a>, Result<Option<Piece>>) {
     let Interval { slice, len, ino, offset, users } = interval;
-    let plain = read_extent(volume, ino, &ExtentData::Segment(slice), 0, len).await?;
-    Ok(plain.map(|plain| Piece { ino, offset, plain, users }))
+    let held = memory.hold(len).await;
+    let read = read_extent(volume, ino, &ExtentData::Segment(slice), 0, len).await;
+    (held, read.map(|plain| plain.map(|plain| Piece { ino, offset, plain, users })))
+}
+
+/// Bytes at which a segment that is built here is complete.
+pub(crate) fn target(volume: &Volume) -> u32 {
+    u32::try_from(volume.memory.rewrite_segment).unwrap_or(u32::MAX).min(volume.superblock.segment_size)
 }

@@ -15,7 +15,7 @@ use crate::open::Volume;
 use crate::read::read_extent;
 use crate::rewrite::{Piece, Rewriter, User};
 
-/// Backlog asked for at once, bytes.
+/// Backlog asked for at once, at most, bytes.
 const BATCH_BYTES: u64 = 4 << 20;
 
 /// What packing did.
@@ -40,9 +40,10 @@ pub async fn pack(volume: &Volume, max_bytes: u64) -> Result<PackReport> {
     let mut rewriter = Rewriter::new(volume, SystemTime::now());
     let mut damaged = 0;
     let mut left = max_bytes;
+    let at_once = volume.memory.rewrite_piece.min(BATCH_BYTES);
     let mut after = None;
     while left > 0 {
-        let mut batch = volume.meta.inline_backlog(after, left.min(BATCH_BYTES))?;
+        let mut batch = volume.meta.inline_backlog(after, left.min(at_once))?;
         let Some(last) = batch.last() else { break };
         after = Some((last.ino, last.id));
         left = left.saturating_sub(batch.iter().map(|entry| u64::from(entry.len)).sum());

@@ -1,0 +1,72 @@
+//! What of the memory plan is in use.
+
+use std::time::Duration;
+
+use headrace_flow::memory::MemoryPlan;
+use serde::Serialize;
+
+use crate::vfs::Vfs;
+
+/// One pool of the memory plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Pool {
+    /// In use, bytes.
+    pub used: u64,
+    /// The bound, bytes.
+    pub limit: u64,
+    /// Those who wait for a share of it.
+    pub waiting: u64,
+}
+
+/// The memory plan and what of it is in use, by pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct MemoryUse {
+    /// The ceiling, bytes.
+    pub ceiling: u64,
+    /// Written data that is not in extents yet; who waits are writers.
+    pub dirty: Pool,
+    /// Data of those writers.
+    pub intake: Pool,
+    /// Segments being built and uploaded; who waits are uploads.
+    pub uploads: Pool,
+    /// Data on its way from the store to readers; who waits are reads.
+    pub reads: Pool,
+    /// Cached pieces of segments of small files.
+    pub spans: Pool,
+    /// Metadata that is not on disk yet.
+    pub metadata: Pool,
+    /// What is known of inodes that the kernel refers to, and open files.
+    pub tables: Pool,
+    /// Files that may be open.
+    pub open_files_limit: u64,
+}
+
+impl Vfs {
+    /// How the memory of this process is divided.
+    pub fn memory_plan(&self) -> MemoryPlan {
+        self.plan
+    }
+
+    /// Blocks until writes that wait for a place hold less data than there is memory for; false if they still do not after
+    /// `at_most`. Whoever reads requests asks this before each.
+    pub fn wait_for_room(&self, at_most: Duration) -> bool {
+        self.admission.wait_for_queue_below(self.plan.intake, at_most)
+    }
+
+    /// Memory by pool, at this moment.
+    pub fn memory(&self) -> MemoryUse {
+        let plan = &self.plan;
+        let open = (self.handles.len() as u64).saturating_mul(headrace_flow::memory::OPEN_FILE);
+        MemoryUse {
+            ceiling: plan.ceiling,
+            dirty: self.admission.pool(),
+            intake: Pool { used: self.admission.queued(), limit: plan.intake, waiting: 0 },
+            uploads: self.upload_bytes.pool(),
+            reads: self.reads.pool(),
+            spans: Pool { used: self.spans.bytes(), limit: plan.spans, waiting: 0 },
+            metadata: Pool { used: self.volume.engine.stats().pending_bytes, limit: plan.pending, waiting: 0 },
+            tables: Pool { used: self.lookups.bytes().saturating_add(open), limit: plan.tables, waiting: 0 },
+            open_files_limit: self.handles.limit(),
+        }
+    }
+}

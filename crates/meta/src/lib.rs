@@ -14,6 +14,7 @@ mod key;
 mod namespace;
 mod orphan;
 mod packing;
+mod rebuild;
 mod record;
 mod repair;
 mod segments;

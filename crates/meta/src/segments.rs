@@ -95,6 +95,24 @@ impl Namespace {
         })
     }
 
+    /// Takes note of stored objects (with their lengths) that nothing here refers to: dead from now on. Those that are known
+    /// stay as they are.
+    pub fn adopt_dead_segments(&self, segments: &[(SegmentId, u64)]) -> Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        self.update(|tx| {
+            let mut unknown = Vec::new();
+            for &(id, stored) in segments {
+                if SegmentRecord::load(tx.read(), id)?.is_none() {
+                    unknown.push((id, stored));
+                }
+            }
+            tx.register_segments(&unknown);
+            Ok(())
+        })
+    }
+
     /// The files and offsets whose extents refer to a segment. Reads every extent of the volume.
     pub fn segment_users(&self, id: SegmentId) -> Result<Vec<(InodeNo, u64)>> {
         let range = key::all(key::CHUNK);

@@ -102,6 +102,15 @@ impl<'a> Tx<'a> {
         Ok(ino)
     }
 
+    /// A new inode under a number that is free: for rebuilds.
+    pub(crate) fn add_inode_as(&mut self, ino: InodeNo, inode: Inode) -> Result<()> {
+        let counters = self.counters()?;
+        let next = ino.0.checked_add(1).ok_or(MetaError::NoSpace("no inode number is left"))?;
+        counters.next_ino = counters.next_ino.max(next);
+        self.inodes.insert(ino, Cached { stored: None, current: Some(inode) });
+        Ok(())
+    }
+
     pub(crate) fn remove_inode(&mut self, ino: InodeNo) -> Result<()> {
         self.cached(ino)?.current = None;
         Ok(())

@@ -4,7 +4,7 @@ mod acl;
 mod create;
 mod link;
 mod lookup;
-mod name;
+pub(crate) mod name;
 mod readdir;
 mod rename;
 mod setattr;

@@ -22,7 +22,7 @@ pub(super) fn is_dots(name: &[u8]) -> bool {
 }
 
 /// A name that is about to be given to something.
-pub(super) fn check_new(name: &[u8]) -> Result<()> {
+pub(crate) fn check_new(name: &[u8]) -> Result<()> {
     check(name)?;
     if is_dots(name) { Err(MetaError::Exists) } else { Ok(()) }
 }

@@ -11,6 +11,9 @@ use crate::namespace::FIRST_COOKIE;
 use crate::record::Entry;
 use crate::{Kind, Result, key};
 
+/// Positions from here on are damage: no directory has handed out so many.
+const COOKIE_BOUND: u64 = 1 << 62;
+
 /// What to do with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
@@ -26,6 +29,7 @@ enum Verdict {
 impl Repairer<'_> {
     /// Every name leads to an inode of its kind, has a position of its own and is listed there.
     pub(super) fn repair_entries(&mut self) -> Result<()> {
+        self.pass_positions()?;
         let mut range = Overlay::all(key::ENTRY);
         let mut positions = (InodeNo(0), HashSet::new());
         loop {
@@ -44,6 +48,26 @@ impl Repairer<'_> {
                 match self.judge_entry(dir, &entry) {
                     Verdict::Keep => self.keep_entry(dir, name, entry, &mut positions.1)?,
                     verdict => self.drop_entry(dir, name, &entry, verdict)?,
+                }
+            }
+        }
+    }
+
+    /// Directories hand out positions behind all that are in use, so that a new one meets no old name.
+    fn pass_positions(&mut self) -> Result<()> {
+        let mut range = Overlay::all(key::POSITION);
+        loop {
+            let page = self.kv.page(&mut range)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for (key, _) in page {
+                if let Some(Key::Position(dir, cookie)) = Key::parse(&key)
+                    && cookie < COOKIE_BOUND
+                    && let Some(facts) = self.facts.get_mut(&dir)
+                    && facts.is_dir()
+                {
+                    facts.next_cookie = facts.next_cookie.max(cookie + 1);
                 }
             }
         }
@@ -99,7 +123,7 @@ impl Repairer<'_> {
         }
         let Some(parent) = self.facts.get_mut(&dir) else { return Ok(()) };
         parent.entries += 1;
-        if entry.cookie < FIRST_COOKIE || entry.cookie == u64::MAX || !positions.insert(entry.cookie) {
+        if !(FIRST_COOKIE..COOKIE_BOUND).contains(&entry.cookie) || !positions.insert(entry.cookie) {
             entry.cookie = self.take_cookie(dir);
             positions.insert(entry.cookie);
             self.fixed(

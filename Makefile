@@ -13,7 +13,8 @@ TOOLS := $(CURDIR)/target/tools/bin
 export PATH := $(TOOLS):$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(HOME)/go/bin:/usr/sbin:/sbin
 
 # The real-mount tests, in the order in which they are run: quick ones first, so that a broken build fails early.
-MOUNT_TESTS := errors lifecycle volumes locks directory posix crash programs model fsx
+MOUNT_TESTS := errors lifecycle volumes locks directory posix crash powercut lost race damage faults memory programs \
+	model fsx
 
 .PHONY: help
 help: ## This list
@@ -72,11 +73,40 @@ pjdfstest-c: ## The POSIX suite in C: PJDFSTEST_C=DIR names its source tree
 	scripts/install-test-tools build
 	scripts/pjdfstest-c "$(PJDFSTEST_C)"
 
-.PHONY: stress
-stress: ## Longer: a directory of a million entries, 50 crashes, 4,000 model cases, longer stressors
+.PHONY: torture crash powercut lost race damage
+torture: ## All of the next five: about an hour
+	$(MAKE) powercut damage crash lost race
+
+crash: ## kill -9 of the daemon at any moment, 100 times on each kind of store
 	scripts/install-test-tools build test
-	HEADRACE_DIRECTORY_ENTRIES=1000000 HEADRACE_CRASH_ROUNDS=50 HEADRACE_MODEL_CASES=4000 HEADRACE_STRESS_SECONDS=60 \
-		scripts/run-tests mount directory crash model programs
+	HEADRACE_CRASH_ROUNDS=100 scripts/run-tests mount crash
+
+powercut: ## 3,000 power cuts under the metadata engine, 300 under a whole volume
+	scripts/install-test-tools build test
+	HEADRACE_POWERCUT_ROUNDS=3000 scripts/run-tests mount powercut
+
+lost: ## 100 machines lost with all they had, on each kind of store; the bucket brings the volume back
+	scripts/install-test-tools build test
+	HEADRACE_LOST_ROUNDS=100 scripts/run-tests mount lost
+
+race: ## Two daemons fight for one volume, 200 rounds on each kind of store
+	scripts/install-test-tools build test
+	HEADRACE_RACE_ROUNDS=200 scripts/run-tests mount race
+
+damage: ## 200 kinds of damage to segments, log, snapshots and engine, plain and encrypted
+	scripts/install-test-tools build test
+	HEADRACE_DAMAGE_CASES=200 scripts/run-tests mount damage
+
+.PHONY: stress
+stress: ## Longer: a directory of a million entries, 4,000 model cases, longer stressors
+	scripts/install-test-tools build test
+	HEADRACE_DIRECTORY_ENTRIES=1000000 HEADRACE_MODEL_CASES=4000 HEADRACE_STRESS_SECONDS=60 \
+		scripts/run-tests mount directory model programs
+
+.PHONY: faults
+faults: ## Ten minutes of mixed load while one request in twenty fails, and outages of half a minute
+	scripts/install-test-tools build test
+	HEADRACE_FAULT_SECONDS=600 HEADRACE_OUTAGE_SECONDS=30 scripts/run-tests mount faults
 
 .PHONY: bench bench-peers
 bench: ## Figures against the native file system: docs/benchmarks.md says how to read them

@@ -124,14 +124,27 @@ fn unknown_formats_are_left_alone() {
 
 #[test]
 fn an_unfinished_creation_starts_anew() {
-    for marker in ["", "headrace-kv lmdb 2 creating\n"] {
+    // Blank: power was lost while the marker was written. There is no data file yet then.
+    for (marker, data) in [("", false), ("\0\0\0\0", false), ("headrace-kv lmdb 2 creating\n", true)] {
         let dir = tempfile::tempdir().expect("tempdir");
         fs::write(dir.path().join("FORMAT"), marker).expect("write");
-        fs::write(dir.path().join("data.mdb"), [0; 100]).expect("write");
+        if data {
+            fs::write(dir.path().join("data.mdb"), [0; 100]).expect("write");
+        }
         let engine = open(dir.path()).expect("open");
         put(&engine, b"k", b"v").expect("put");
         engine.close().expect("close");
     }
+}
+
+#[test]
+fn a_marker_that_was_lost_does_not_cost_the_data() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    drop(open(dir.path()).expect("open"));
+    let data = fs::read(dir.path().join("data.mdb")).expect("read");
+    fs::write(dir.path().join("FORMAT"), "").expect("write");
+    assert!(matches!(open(dir.path()).map(drop), Err(KvError::Corrupt(_))));
+    assert!(fs::read(dir.path().join("data.mdb")).expect("read") == data);
 }
 
 #[test]
@@ -163,4 +176,15 @@ fn damage_is_an_error_not_a_crash() {
     // Not a database at all.
     fs::write(&data, vec![0x5a; 64 << 10]).expect("overwrite");
     assert!(matches!(open(dir.path()).map(drop), Err(KvError::Corrupt(_))));
+}
+
+#[test]
+fn programs_that_are_started_do_not_inherit_the_files() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let engine = open(dir.path()).expect("open");
+    put(&engine, b"k", b"v").expect("put");
+    let files = std::process::Command::new("ls").args(["-l", "/proc/self/fd"]).output().expect("ls");
+    let files = String::from_utf8_lossy(&files.stdout).into_owned();
+    let path = dir.path().canonicalize().expect("path").display().to_string();
+    assert!(files.contains("->") && !files.contains(&path), "{files}");
 }

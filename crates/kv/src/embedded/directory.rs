@@ -20,6 +20,8 @@ const MARKER_NEW: &str = "FORMAT.new";
 /// Names chosen by LMDB.
 const DATA_FILE: &str = "data.mdb";
 const LOCK_FILE: &str = "lock.mdb";
+/// See [`super::witness`].
+const WITNESS_FILE: &str = "witness";
 
 const FORMAT: &str = "headrace-kv lmdb 2\n";
 const CREATING: &str = "headrace-kv lmdb 2 creating\n";
@@ -93,6 +95,10 @@ impl Directory {
 
     pub(super) fn data_file(&self) -> PathBuf {
         self.path.join(DATA_FILE)
+    }
+
+    pub(super) fn witness_file(&self) -> PathBuf {
+        self.path.join(WITNESS_FILE)
     }
 
     /// The data file, for reading.
@@ -197,10 +203,19 @@ impl Directory {
                         .into(),
                 ));
             }
-            // Empty: power was lost while the very first file was written.
-            (Some(CREATING | LOADING | ""), _) => self
-                .remove_leftovers()
-                .map_err(|e| disk_error(&self.path, "cannot remove an unfinished database", &e))?,
+            // Blank: power was lost while the very first file was written; the data file comes after that.
+            (Some(blank), _)
+                if blank.bytes().all(|byte| byte == 0)
+                    && self.path.join(DATA_FILE).symlink_metadata().is_ok() =>
+            {
+                return Err(KvError::Corrupt(format!("{}: {MARKER} is blank", self.path.display())));
+            }
+            (Some(marker), _)
+                if matches!(marker, CREATING | LOADING) || marker.bytes().all(|byte| byte == 0) =>
+            {
+                self.remove_leftovers()
+                    .map_err(|e| disk_error(&self.path, "cannot remove an unfinished database", &e))?;
+            }
             (Some(other), _) => {
                 return Err(refuse(format!(
                     "its format is {:?}, this version of headrace knows {:?}; use the version that wrote it",
@@ -231,7 +246,7 @@ impl Directory {
     }
 
     fn remove_leftovers(&self) -> io::Result<()> {
-        for name in [DATA_FILE, LOCK_FILE, MARKER_NEW] {
+        for name in [DATA_FILE, LOCK_FILE, WITNESS_FILE, MARKER_NEW] {
             match fs::remove_file(self.path.join(name)) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}

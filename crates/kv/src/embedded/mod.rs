@@ -57,6 +57,7 @@ mod shared;
 mod snapshot;
 mod state;
 mod transaction;
+mod witness;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::super::directory::{Directory, disk_error};
 use super::super::pages::{self, DataFile};
 use super::super::state::State;
+use super::super::witness::Witness;
 use super::commit::put_state;
 use super::descriptors::close_on_exec;
 use super::faults::open_error;
@@ -71,6 +72,15 @@ impl Lmdb {
             }
         };
         Ok(Lmdb {
+        let witness = Witness::open(&directory.witness_file(), directory.is_new())
+            .map_err(|e| disk_error(directory.path(), "cannot open witness", &e))?;
+        if let Some(seen) = witness.read().filter(|&seen| seen > state.lmdb_txn) {
+            return Err(tables.damaged(&format!(
+                "commit {seen} was on disk, now {} is the newest: the disk lost what it had written, or the header of \
+                 the newest is damaged",
+                state.lmdb_txn
+            )));
+        }
             idle: Mutex::new(Vec::new()),
             readers: Mutex::new(Vec::new()),
             tables: Arc::new(tables),
@@ -78,6 +88,7 @@ impl Lmdb {
             env,
             file: Arc::new(file),
             verified,
+            witness,
         })
     }
 }

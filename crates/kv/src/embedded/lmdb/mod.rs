@@ -30,6 +30,7 @@ use super::backlog::GroupFigures;
 use super::merge::{Direction, Source};
 use super::state::State;
 use crate::KvError;
+use super::witness::Witness;
 
 /// Read transactions open at once, at most: one for each thread that is inside a view. A slot takes 64 bytes.
 const MAX_READERS: u32 = 4096;
@@ -48,6 +49,8 @@ pub(super) struct Lmdb {
     /// The data file, to look at it beside the mapping.
     file: Arc<File>,
     /// Whether everything in it was looked at when it was opened.
+    /// Remembers the newest commit beside it.
+    witness: Witness,
     verified: bool,
 }
 

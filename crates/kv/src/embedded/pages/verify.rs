@@ -40,11 +40,7 @@ pub(in super::super) fn verify(
         free::check(file, seen, key, value, meta.txn)
     })?;
     let tables = tables(&mut walk, &meta)?;
-    let (state, _) = state(&mut walk, &tables.engine)?;
-    if state.lmdb_txn != meta.txn {
-        let (state, header) = (state.lmdb_txn, meta.txn);
-        return Err(file.damaged(&format!("its header is of transaction {header}, its contents of {state}")));
-    }
+    let (state, _) = state(&mut walk, &meta, &tables.engine)?;
 
     let mut digest = Digest::default();
     walk.table(DATA_TABLE, &tables.data, Order::Bytes, &mut |_, key, value| {
@@ -83,7 +79,7 @@ pub(in super::super) fn find_state(file: &DataFile<'_>) -> Result<(u64, usize), 
     let mut quiet = |_, _| {};
     let mut walk = start(file, &meta, &mut quiet);
     let tables = tables(&mut walk, &meta)?;
-    Ok(state(&mut walk, &tables.engine)?.1)
+    Ok(state(&mut walk, &meta, &tables.engine)?.1)
 }
 
 fn start<'w>(file: &'w DataFile<'w>, meta: &Meta, progress: &'w mut dyn FnMut(u64, u64)) -> Walk<'w> {
@@ -130,7 +126,7 @@ fn tables(walk: &mut Walk<'_>, meta: &Meta) -> Result<Tables, KvError> {
 }
 
 /// The engine's own record, and where it is.
-fn state(walk: &mut Walk<'_>, engine: &TableInfo) -> Result<(State, (u64, usize)), KvError> {
+fn state(walk: &mut Walk<'_>, meta: &Meta, engine: &TableInfo) -> Result<(State, (u64, usize)), KvError> {
     let file = walk.file;
     let mut found = None;
     walk.table(ENGINE_TABLE, engine, Order::Bytes, &mut |_, key, value| {
@@ -140,7 +136,12 @@ fn state(walk: &mut Walk<'_>, engine: &TableInfo) -> Result<(State, (u64, usize)
         found = Some((state, (value.offset, len)));
         Ok(())
     })?;
-    found.ok_or_else(|| file.damaged("the record about the whole is missing"))
+    let (state, place) = found.ok_or_else(|| file.damaged("the record about the whole is missing"))?;
+    if state.lmdb_txn != meta.txn {
+        let (state, header) = (state.lmdb_txn, meta.txn);
+        return Err(file.damaged(&format!("its header is of transaction {header}, its contents of {state}")));
+    }
+    Ok((state, place))
 }
 
 /// Checks a record's checksum and returns it; `see` gets the value in pieces.

@@ -7,6 +7,14 @@
 //! - each record's checksum; and number and digest of all records against what the last commit wrote down;
 //! - the log's groups follow each other up to the position.
 //!
+//! # What is left
+//!
+//! A small file is verified before LMDB sees it. A larger one is in use while its owner has it verified in the background;
+//! until that is done, a damaged branch page can still end the process. So can, at any time, a page that the disk fails to
+//! read: with a mapping that is a signal (SIGBUS) and not an error. Both lose nothing: what was acknowledged is on disk and
+//! in the log, and the next start reports the damage instead of running into it, as verification reads with `pread`, which
+//! returns the error.
+//!
 //! The format is that of LMDB's data version 1 on a little-endian machine with 64 bits, as `mdb.c` describes it.
 
 mod file;

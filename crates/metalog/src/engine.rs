@@ -56,7 +56,8 @@ impl std::fmt::Debug for LoggedEngine {
 }
 
 impl LoggedEngine {
-    /// Begins to ship what `engine` (opened with its log on) commits, under `claim`.
+    /// Begins to ship what `engine` (opened with its log on) commits, under `claim`, with which the state directory's record is settled
+    /// ([`SiteRecord::settle`](crate::SiteRecord::settle)).
     ///
     /// `keeper` is the claim's keeper if one runs already, as it must when long work lay between the claim and this; without it
     /// this starts one.
@@ -72,6 +73,8 @@ impl LoggedEngine {
         options: LogOptions,
     ) -> Result<Arc<LoggedEngine>, MetalogError> {
         check_continuity(&engine, claim)?;
+        // A crash may have come between shipping and trimming.
+        engine.trim_log(claim.position);
         let (keeper, keeping) = match keeper {
             Some(keeper) => (keeper, None),
             None => {

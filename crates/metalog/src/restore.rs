@@ -103,3 +103,15 @@ pub async fn check(
 ) -> Result<Restored, RestoreError> {
     rebuild(bucket, target, || Ok(sink::Nowhere), progress).await
 }
+
+/// Finds out where a restore would lead, from the log alone: snapshots are looked for and not read.
+///
+/// # Errors
+/// As [`restore`].
+pub async fn locate(
+    bucket: &Bucket,
+    target: Target,
+    progress: &(dyn Fn(RestoreProgress) + Send + Sync),
+) -> Result<Restored, RestoreError> {
+    rebuild(bucket, target, || Ok(sink::Positions), progress).await
+}

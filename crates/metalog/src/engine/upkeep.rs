@@ -27,6 +27,8 @@ pub(super) struct Upkeep {
     shelf: Shelf,
     /// The bucket was looked at once.
     looked: bool,
+    /// There is no snapshot that a restore could begin with.
+    bare: bool,
 }
 
 impl Shared {
@@ -68,7 +70,7 @@ impl Upkeep {
     async fn round(&mut self, shared: &Arc<Shared>) -> Result<(), MetalogError> {
         self.look(shared).await?;
         let gathered = shared.state.lock().gathered;
-        if shared.options.snapshot.due(&gathered) {
+        if self.bare || shared.options.snapshot.due(&gathered) {
             self.snapshot(shared).await?;
         }
         self.remove(shared).await
@@ -78,7 +80,7 @@ impl Upkeep {
     pub(super) async fn at_close(&mut self, shared: &Arc<Shared>) -> Result<(), MetalogError> {
         self.look(shared).await?;
         let gathered = shared.state.lock().gathered;
-        if shared.options.snapshot.due_at_close(&gathered) {
+        if self.bare || shared.options.snapshot.due_at_close(&gathered) {
             self.snapshot(shared).await?;
         }
         Ok(())
@@ -97,6 +99,7 @@ impl Upkeep {
         let mut state = shared.state.lock();
         state.gathered.objects += objects;
         state.gathered.bytes += bytes;
+        self.bare = newest.is_none();
         if let Some(newest) = newest {
             state.gathered.last_snapshot_bytes = newest.stored;
             state.last_snapshot = Some((newest.at_ms, newest.position));
@@ -122,6 +125,7 @@ impl Upkeep {
         let stored = parts.stored_bytes();
         let Landmark { anchor, at_ms, .. } = landmark;
         complete(&shared.bucket, parts, shared.writer, at_ms, anchor).await?;
+        self.bare = false;
         tracing::info!(%id, bytes = stored, log = anchor.number, "wrote a snapshot of the metadata");
         let mut state = shared.state.lock();
         state.gathered.bytes = state.gathered.bytes.saturating_sub(begun.bytes);

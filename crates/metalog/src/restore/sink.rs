@@ -6,6 +6,8 @@ use headrace_kv::{CommitSeq, KvError};
 
 /// Takes a snapshot's records in key order, then groups in the log's order.
 pub trait Sink: Send + Sized + 'static {
+    /// Whether the snapshot's records are of interest; if not they are not read.
+    const RECORDS: bool = true;
     /// A record of the snapshot.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError>;
     /// The next group.
@@ -38,6 +40,25 @@ impl Sink for Nowhere {
 
     fn apply(&mut self, group: &LogGroup) -> Result<(), KvError> {
         Changes::new(&group.changes)?.iter().try_for_each(|entry| entry.map(drop))
+    }
+
+    fn finish(self, _: CommitSeq) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+/// Keeps nothing, and asks for no records.
+pub(super) struct Positions;
+
+impl Sink for Positions {
+    const RECORDS: bool = false;
+
+    fn put(&mut self, _: &[u8], _: &[u8]) -> Result<(), KvError> {
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &LogGroup) -> Result<(), KvError> {
+        Ok(())
     }
 
     fn finish(self, _: CommitSeq) -> Result<(), KvError> {

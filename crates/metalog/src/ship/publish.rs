@@ -2,7 +2,6 @@
 
 use headrace_kv::embedded::EmbeddedEngine;
 use headrace_kv::{CommitSeq, Engine as _};
-use uuid::Uuid;
 
 use crate::clock::unix_ms;
 use crate::engine::Tail;
@@ -11,8 +10,8 @@ use crate::ownership::Claim;
 use crate::snapshot::{SnapshotPolicy, complete, write_parts};
 use crate::{Bucket, Key, MetalogError, ObjectHash, PutNew, SnapshotId};
 
-/// Begins the log of a volume that is being formatted: `engine`'s state becomes `log/0`, written by `site` in epoch 0. Blocks
-/// neither long nor often, but needs a tokio runtime.
+/// Begins the log of a volume that is being formatted: `engine`'s state becomes `log/0`, written by `writer`, which
+/// [`SiteRecord::first_writer`](crate::SiteRecord::first_writer) gave. Needs a tokio runtime.
 ///
 /// The engine's log up to here is trimmed. Safe to repeat after an error.
 ///
@@ -21,9 +20,8 @@ use crate::{Bucket, Key, MetalogError, ObjectHash, PutNew, SnapshotId};
 pub async fn publish_initial(
     bucket: &Bucket,
     engine: &EmbeddedEngine,
-    site: Uuid,
+    writer: Writer,
 ) -> Result<(), MetalogError> {
-    let writer = Writer { epoch: 0, site, claim: Uuid::nil() };
     let place = Place { writer, number: 0, prev: ObjectHash::NONE };
     publish(bucket, engine, place, "format", None).await?;
     Ok(())

@@ -21,6 +21,9 @@ const FLAG_ENCRYPTED: u8 = 1;
 /// Objects are compressed so whatever the volume's setting: metadata shrinks well, and level 1 costs less than sending it.
 const COMPRESSION: Compression = Compression::Zstd { level: 1 };
 
+/// Objects of fewer plain bytes are stored raw.
+const MIN_COMPRESSED: usize = 1 << 10;
+
 /// The most plain bytes in an object, also what bounds the memory that a corrupt length can ask for: with all that is
 /// put around them the object has less than 1 GiB, the most that a store reads or writes whole.
 pub const MAX_OBJECT_PLAIN: usize = (1 << 30) - (64 << 10);
@@ -77,7 +80,9 @@ impl Codec {
             return Err(ObjectError::TooLarge(plain.len()));
         }
         let begin = out.len();
-        let mut compressor = Compressor::new(COMPRESSION);
+        // A compressor costs more to make than a small object can win.
+        let compression = if plain.len() < MIN_COMPRESSED { Compression::None } else { COMPRESSION };
+        let mut compressor = Compressor::new(compression);
         let (method, payload) = compressor.compress(plain);
         out.reserve_exact(payload.len() + 64);
         out.extend_from_slice(&[VERSION, if self.key.is_some() { FLAG_ENCRYPTED } else { 0 }]);

@@ -32,13 +32,21 @@ pub struct Site {
 /// What a state directory remembers about claims made from it. Guard it with the directory's lock.
 #[derive(Debug)]
 pub struct SiteRecord {
-    dir: PathBuf,
+    place: Place,
     site: Site,
     stored: Stored,
 }
 
+#[derive(Debug)]
+enum Place {
+    Dir(PathBuf),
+    /// A simulated disk.
+    #[cfg(test)]
+    Memory(std::sync::Arc<parking_lot::Mutex<Option<Stored>>>),
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Stored {
+pub(super) struct Stored {
     id: Uuid,
     /// The claim under which the local engine's state and the log's end went together.
     settled: Option<Uuid>,
@@ -65,11 +73,24 @@ impl SiteRecord {
             }
         };
         let site = Site { id: stored.id, machine: machine() };
-        let record = SiteRecord { dir: dir.to_owned(), site, stored };
+        let record = SiteRecord { place: Place::Dir(dir.to_owned()), site, stored };
         if fresh {
             record.save()?;
         }
         Ok(record)
+    }
+
+    /// A record on a simulated disk of the machine `machine`.
+    #[cfg(test)]
+    pub(super) fn in_memory(
+        disk: std::sync::Arc<parking_lot::Mutex<Option<Stored>>>,
+        id: Uuid,
+        machine: &str,
+    ) -> SiteRecord {
+        let fresh = Stored { id, settled: None, pending: Vec::new() };
+        let stored = disk.lock().get_or_insert(fresh).clone();
+        let site = Site { id: stored.id, machine: machine.into() };
+        SiteRecord { place: Place::Memory(disk), site, stored }
     }
 
     /// Who we are.
@@ -121,10 +142,18 @@ impl SiteRecord {
     }
 
     fn save(&self) -> Result<(), ClaimError> {
-        let path = self.dir.join(FILE);
+        let dir = match &self.place {
+            Place::Dir(dir) => dir,
+            #[cfg(test)]
+            Place::Memory(disk) => {
+                *disk.lock() = Some(self.stored.clone());
+                return Ok(());
+            }
+        };
+        let path = dir.join(FILE);
         let failed = |error: io::Error| failed(&path, &format!("cannot be written: {error}"));
         let bytes = serde_json::to_vec_pretty(&self.stored).map_err(|error| failed(error.into()))?;
-        replace(&self.dir, &bytes).map_err(failed)
+        replace(dir, &bytes).map_err(failed)
     }
 }
 

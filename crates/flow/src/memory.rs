@@ -52,12 +52,14 @@ pub struct MemoryPlan {
     pub reads: u64,
     /// Cached pieces of segments of small files.
     pub spans: u64,
-    /// The metadata engine: `pending` and the pages of `pending_keys`.
+    /// The metadata engine: `pending` and the pages of `group_keys`.
     pub engine: u64,
     /// Metadata changes that are not on disk yet.
     pub pending: u64,
-    /// Keys among them.
-    pub pending_keys: u64,
+    /// Those of them that go to disk together.
+    pub group: u64,
+    /// Keys that go to disk together.
+    pub group_keys: u64,
     /// Pending metadata that starts a commit although nobody waits for one.
     pub freeze: u64,
     /// The metadata log and its snapshots on their way to the store.
@@ -112,10 +114,11 @@ impl MemoryPlan {
             spans: 2 * share,
             engine,
             pending,
-            pending_keys: (engine - pending) / PAGES_PER_KEY,
-            freeze: (pending / 2).min(MAX_FREEZE),
+            group: pending / 2,
+            group_keys: (engine - pending) / PAGES_PER_KEY,
+            freeze: (pending / 4).min(MAX_FREEZE),
             log: 3 * share,
-            log_object: pending.min(MAX_LOG_OBJECT),
+            log_object: (pending / 2).min(MAX_LOG_OBJECT),
             requests,
             workers,
             spare_buffers: buffers.saturating_sub(workers),
@@ -171,10 +174,10 @@ mod tests {
             // Read: stored and plain, and the spans that small pieces come in.
             prop_assert!(plan.reads >= 2 * (MAX_REQUEST + (1 << 20)) + (4 << 20));
             // Metadata: an inline value or an extended attribute of 64 KiB with what belongs to it.
-            prop_assert!(plan.pending >= 256 << 10 && plan.pending_keys >= 256);
-            prop_assert!(plan.pending + plan.pending_keys * PAGES_PER_KEY <= plan.engine);
-            prop_assert!(plan.freeze < plan.pending);
-            prop_assert!(2 * 3 * plan.log_object <= plan.log && plan.log_object >= 1 << 20);
+            prop_assert!(plan.group >= 256 << 10 && plan.group_keys >= 256);
+            prop_assert!(plan.pending + plan.group_keys * PAGES_PER_KEY <= plan.engine);
+            prop_assert!(plan.freeze < plan.group && plan.group < plan.pending);
+            prop_assert!(2 * 3 * plan.log_object.max(plan.group) <= plan.log && plan.log_object >= 512 << 10);
             prop_assert!((plan.workers + plan.spare_buffers) * REQUEST_BUFFER <= plan.requests);
             prop_assert!(plan.workers >= 2);
             prop_assert!(plan.rewrite_segment + 2 * plan.rewrite_piece <= plan.rewrite);

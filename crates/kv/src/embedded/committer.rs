@@ -76,6 +76,7 @@ fn freeze(shared: &Shared) -> Option<Arc<Frozen>> {
     let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     let frozen = Arc::new(Frozen { table, after, upto: layers.position, at_ms });
     shared.active_bytes.store(0, Ordering::Release);
+    shared.active_keys.store(0, Ordering::Release);
     layers.frozen = Some(frozen.clone());
     Some(frozen)
 }
@@ -157,7 +158,9 @@ fn reopen(shared: &Shared, map_size: u64) -> Result<(), KvError> {
         // The last handle: closes the environment.
         drop(store);
     }
-    layers.store = Some(Arc::new(Lmdb::open(&shared.directory, map_size, Check::Nothing)?));
+    let store = Lmdb::open(&shared.directory, map_size, Check::Nothing)?;
+    store.limit_mapped(shared.options.max_mapped_bytes);
+    layers.store = Some(Arc::new(store));
     tracing::debug!(map_size, "reopened the metadata database");
     Ok(())
 }

@@ -21,6 +21,11 @@ impl Memtable {
         self.entries.is_empty()
     }
 
+    /// Keys in it, deleted ones too.
+    pub(super) fn keys(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
     /// Memory in use, estimated.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

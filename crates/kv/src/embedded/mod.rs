@@ -100,6 +100,7 @@ impl EmbeddedEngine {
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedEngine, KvError> {
         let mut directory = Directory::open(dir, Purpose::Use)?;
         let store = Lmdb::open(&directory, options.map_size, Check::UpTo(options.verify_bytes))?;
+        store.limit_mapped(options.max_mapped_bytes);
         directory.finish_creation()?;
         let position = store.state().position;
         let verified = store.verified();
@@ -170,7 +171,7 @@ impl Engine for EmbeddedEngine {
         if writes.is_empty() {
             return Ok(self.position());
         }
-        shared.reserve(writes.bytes())?;
+        shared.reserve(writes.bytes(), writes.keys())?;
         Ok(shared.apply(writes))
     }
 

@@ -19,6 +19,12 @@ pub struct EmbeddedOptions {
     /// Bytes that become durable together, at most, unless one transaction is larger. Writers wait at this bound too. It
     /// also bounds a group of the log, which has the same keys and values and less around them.
     pub max_group_bytes: u64,
+    /// Keys that become durable together, at most, unless one transaction has more. LMDB keeps every page that a commit
+    /// changes in memory, and keeps that memory for the next commit: up to a page for each key. Half as many start a commit.
+    pub max_group_keys: u64,
+    /// Bytes of the data file that stay mapped, at most, roughly. What is beyond is unmapped: it stays in the system's page
+    /// cache, but no longer counts as this process's memory.
+    pub max_mapped_bytes: u64,
     /// Bytes one transaction may buffer: keys, values and 64 bytes for each key.
     pub max_transaction_bytes: u64,
     /// Whether every commit also writes its changes to the engine's log, where they stay until
@@ -37,6 +43,8 @@ impl Default for EmbeddedOptions {
             freeze_age: Duration::from_secs(1),
             max_pending_bytes: 128 << 20,
             max_group_bytes: 64 << 20,
+            max_group_keys: 1 << 17,
+            max_mapped_bytes: 64 << 20,
             // One value of the greatest length, and what is written along with it.
             max_transaction_bytes: (64 << 20) + (1 << 20),
             log: false,

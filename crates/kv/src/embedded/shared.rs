@@ -44,6 +44,7 @@ pub(super) struct Shared {
     pub(super) pending_bytes: AtomicU64,
     /// Of the active memtable.
     pub(super) active_bytes: AtomicU64,
+    pub(super) active_keys: AtomicU64,
     pub(super) transactions: AtomicU64,
     pub(super) syncs: AtomicU64,
 }
@@ -94,13 +95,14 @@ impl Shared {
             durable: AtomicU64::new(position),
             pending_bytes: AtomicU64::new(0),
             active_bytes: AtomicU64::new(0),
+            active_keys: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         }
     }
 
-    /// Waits until `bytes` more fit into memory. The caller holds `writer`, so nobody else adds any.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<(), KvError> {
+    /// Waits until `bytes` in `keys` more fit into memory. The caller holds `writer`, so nobody else adds any.
+    pub(super) fn reserve(&self, bytes: u64, keys: u64) -> Result<(), KvError> {
         let mut control = self.control.lock();
         loop {
             if let Some(e) = control.broken() {
@@ -109,8 +111,11 @@ impl Shared {
             let pending = self.pending_bytes.load(Ordering::Acquire);
             let active = self.active_bytes.load(Ordering::Acquire);
             // One that is larger than a bound has to wait until it is alone.
-            let fits = |held: u64, bound: u64| held == 0 || held.saturating_add(bytes) <= bound;
-            if fits(pending, self.options.max_pending_bytes) && fits(active, self.options.max_group_bytes) {
+            let fits = |held: u64, more: u64, bound: u64| held == 0 || held.saturating_add(more) <= bound;
+            if fits(pending, bytes, self.options.max_pending_bytes)
+                && fits(active, bytes, self.options.max_group_bytes)
+                && fits(self.active_keys.load(Ordering::Acquire), keys, self.options.max_group_keys)
+            {
                 return Ok(());
             }
             if let Some(e) = &control.failure {
@@ -128,20 +133,22 @@ impl Shared {
     /// Makes a transaction's writes visible. The caller holds `writer`.
     pub(super) fn apply(&self, writes: Memtable) -> CommitSeq {
         let mut layers = self.layers.write();
-        let before = layers.active.bytes();
+        let before = (layers.active.bytes(), layers.active.keys());
         let was_empty = layers.active.is_empty();
         layers.active.absorb(writes);
-        let after = layers.active.bytes();
+        let after = (layers.active.bytes(), layers.active.keys());
         layers.position = CommitSeq(layers.position.0 + 1);
         let position = layers.position;
         self.position.store(position.0, Ordering::Release);
         self.pending_bytes.store(layers.pending_bytes(), Ordering::Release);
-        self.active_bytes.store(after, Ordering::Release);
+        self.active_bytes.store(after.0, Ordering::Release);
+        self.active_keys.store(after.1, Ordering::Release);
         drop(layers);
 
         self.transactions.fetch_add(1, Ordering::Relaxed);
-        let freeze_at = self.options.freeze_bytes;
-        let grew_large = before < freeze_at && after >= freeze_at;
+        let large =
+            |(bytes, keys)| bytes >= self.options.freeze_bytes || keys >= self.options.max_group_keys / 2;
+        let grew_large = !large(before) && large(after);
         if was_empty || grew_large {
             let mut control = self.control.lock();
             if was_empty {

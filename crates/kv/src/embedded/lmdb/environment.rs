@@ -17,6 +17,7 @@ use super::descriptors::close_on_exec;
 use super::faults::open_error;
 use super::layout::{DATA_TABLE, ENGINE_TABLE, LOG_TABLE, STATE_KEY};
 use super::mapping::Mapping;
+use super::resident::Resident;
 use super::tables::{Table, Tables};
 use super::{Lmdb, MAX_READERS};
 use crate::KvError;
@@ -62,7 +63,7 @@ impl Lmdb {
         let len =
             file.metadata().map_err(|e| disk_error(directory.path(), "cannot stat data.mdb", &e))?.len();
         mapping.grown_to(len);
-        let tables = Tables { data, engine, log, mapping, path, page };
+        let tables = Tables { data, engine, log, mapping, resident: Resident::new(), path, page };
         let state = match state {
             Some(created) => created,
             None => {
@@ -71,7 +72,6 @@ impl Lmdb {
                 tables.state(&txn)?.ok_or_else(missing)?
             }
         };
-        Ok(Lmdb {
         let witness = Witness::open(&directory.witness_file(), directory.is_new())
             .map_err(|e| disk_error(directory.path(), "cannot open witness", &e))?;
         if let Some(seen) = witness.read().filter(|&seen| seen > state.lmdb_txn) {
@@ -81,14 +81,15 @@ impl Lmdb {
                 state.lmdb_txn
             )));
         }
+        Ok(Lmdb {
             idle: Mutex::new(Vec::new()),
             readers: Mutex::new(Vec::new()),
             tables: Arc::new(tables),
             state: Mutex::new(state),
             env,
             file: Arc::new(file),
-            verified,
             witness,
+            verified,
         })
     }
 }

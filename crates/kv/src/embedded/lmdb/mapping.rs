@@ -24,6 +24,12 @@ impl Mapping {
         self.len.fetch_max(len, Ordering::AcqRel);
     }
 
+    /// Address and length of the part that can be touched.
+    #[inline]
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (self.start, self.len.load(Ordering::Relaxed))
+    }
+
     /// Whether all of `bytes` is in the file. Looks at where they are only.
     #[inline]
     pub(super) fn covers(&self, bytes: &[u8]) -> bool {

@@ -11,6 +11,7 @@ mod faults;
 pub(super) mod layout;
 mod mapping;
 mod reader;
+mod resident;
 mod tables;
 
 use std::fs::File;
@@ -29,8 +30,8 @@ pub(super) use self::tables::Tables;
 use super::backlog::GroupFigures;
 use super::merge::{Direction, Source};
 use super::state::State;
-use crate::KvError;
 use super::witness::Witness;
+use crate::KvError;
 
 /// Read transactions open at once, at most: one for each thread that is inside a view. A slot takes 64 bytes.
 const MAX_READERS: u32 = 4096;
@@ -48,9 +49,9 @@ pub(super) struct Lmdb {
     env: Env<WithoutTls>,
     /// The data file, to look at it beside the mapping.
     file: Arc<File>,
-    /// Whether everything in it was looked at when it was opened.
     /// Remembers the newest commit beside it.
     witness: Witness,
+    /// Whether everything in it was looked at when it was opened.
     verified: bool,
 }
 
@@ -63,6 +64,11 @@ impl Lmdb {
     /// Whether everything in it was verified when it was opened.
     pub(super) fn verified(&self) -> bool {
         self.verified
+    }
+
+    /// How much of the data may stay mapped, in bytes.
+    pub(super) fn limit_mapped(&self, bytes: u64) {
+        self.tables.resident.limit(bytes);
     }
 
     /// Address space reserved for the data, in bytes.

@@ -11,6 +11,7 @@ use super::super::state::State;
 use super::faults::is_corruption;
 use super::layout::{LOG_HEAD_BYTES, STATE_KEY, figures_of, log_numbers};
 use super::mapping::Mapping;
+use super::resident::Resident;
 use crate::log::LogGroup;
 use crate::{CommitSeq, KvError};
 
@@ -26,6 +27,7 @@ pub(in super::super) struct Tables {
     pub(super) engine: Table,
     pub(super) log: Table,
     pub(super) mapping: Mapping,
+    pub(super) resident: Resident,
     /// Of the data file, for messages.
     pub(super) path: String,
     /// Bytes of a page.
@@ -86,6 +88,8 @@ impl Tables {
         if !self.mapping.covers(stored) {
             return Err(self.damaged("a value reaches past the end of the file"));
         }
+        let (start, len) = self.mapping.extent();
+        self.resident.read(start, len);
         match record::open(key, stored) {
             Some((value, _)) => Ok(value),
             None => Err(self.damaged(&format!("the checksum of the record {} is wrong", key.escape_ascii()))),

@@ -67,7 +67,12 @@ pub(crate) struct Handles {
 impl Handles {
     /// At most `limit` open files.
     pub(crate) fn new(limit: u64) -> Self {
-        Handles { next: AtomicU64::new(1), open: AtomicU64::new(0), limit, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        Handles {
+            next: AtomicU64::new(1),
+            open: AtomicU64::new(0),
+            limit,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
     }
 
     fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, Arc<OpenFile>>> {

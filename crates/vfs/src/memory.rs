@@ -64,7 +64,11 @@ impl Vfs {
             uploads: self.upload_bytes.pool(),
             reads: self.reads.pool(),
             spans: Pool { used: self.spans.bytes(), limit: plan.spans, waiting: 0 },
-            metadata: Pool { used: self.volume.engine.stats().pending_bytes, limit: plan.pending, waiting: 0 },
+            metadata: Pool {
+                used: self.volume.engine.stats().pending_bytes,
+                limit: plan.pending,
+                waiting: 0,
+            },
             tables: Pool { used: self.lookups.bytes().saturating_add(open), limit: plan.tables, waiting: 0 },
             open_files_limit: self.handles.limit(),
         }

@@ -37,7 +37,11 @@ impl MountConfig {
         let wanted = self.threads.unwrap_or_else(by_default).clamp(1, 64);
         let most = usize::try_from(memory.workers).unwrap_or(usize::MAX).max(1);
         if wanted > most && self.threads.is_some() {
-            tracing::warn!(threads = wanted, most, "fewer FUSE worker threads: more memory is needed for more");
+            tracing::warn!(
+                threads = wanted,
+                most,
+                "fewer FUSE worker threads: more memory is needed for more"
+            );
         }
         wanted.min(most)
     }

@@ -68,7 +68,8 @@ impl Worker {
     fn wait_for_room(&self) {
         let shared = &self.shared;
         loop {
-            let room = shared.fs.wait_for_room(LOOK) && shared.in_flight.wait_below(shared.most_in_flight, LOOK);
+            let room =
+                shared.fs.wait_for_room(LOOK) && shared.in_flight.wait_below(shared.most_in_flight, LOOK);
             if room || !self.transport.connected() {
                 return;
             }

@@ -10,8 +10,8 @@
 //! # What is left
 //!
 //! A small file is verified before LMDB sees it. A larger one is in use while its owner has it verified in the background;
-//! until that is done, a damaged branch page can still end the process. So can, at any time, a page that the disk fails to
-//! read: with a mapping that is a signal (SIGBUS) and not an error. Both lose nothing: what was acknowledged is on disk and
+//! until that is done, a damaged branch page can make a key look absent, or end the process. The process can also be ended, at any time, by a page
+//! that the disk fails to read: with a mapping that is a signal (SIGBUS) and not an error. Both lose nothing: what was acknowledged is on disk and
 //! in the log, and the next start reports the damage instead of running into it, as verification reads with `pread`, which
 //! returns the error.
 //!

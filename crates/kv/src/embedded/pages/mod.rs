@@ -10,10 +10,9 @@
 //! # What is left
 //!
 //! A small file is verified before LMDB sees it. A larger one is in use while its owner has it verified in the background;
-//! until that is done, a damaged branch page can make a key look absent, or end the process. The process can also be ended, at any time, by a page
-//! that the disk fails to read: with a mapping that is a signal (SIGBUS) and not an error. Both lose nothing: what was acknowledged is on disk and
-//! in the log, and the next start reports the damage instead of running into it, as verification reads with `pread`, which
-//! returns the error.
+//! until that is done, a damaged branch page can make a key look absent, or end the process. So can end it, at any time, a
+//! page that the disk fails to read: with a mapping that is a signal (SIGBUS) and not an error. An end loses nothing: what
+//! was acknowledged is on disk and in the log, and verification reads with `pread`, which reports what it meets.
 //!
 //! The format is that of LMDB's data version 1 on a little-endian machine with 64 bits, as `mdb.c` describes it.
 

@@ -55,9 +55,14 @@ lint: ## Format, clippy with warnings denied, licences and sources of dependenci
 	cargo-deny --offline check licenses bans sources
 	shellcheck scripts/* .ci/run
 
-advisories: ## Known vulnerabilities in dependencies (downloads the advisory database)
-	scripts/install-test-tools build lint
-	cargo-deny check advisories
+advisories: ## Dependencies: licences, sources, and known vulnerabilities (downloads the advisory database)
+	scripts/install-test-tools build dependencies
+	ADVISORIES=required scripts/check-dependencies
+
+.PHONY: fuzz
+fuzz: ## Every fuzzer for FUZZ_SECONDS each (600)
+	scripts/install-test-tools build fuzz
+	scripts/fuzz $(or $(FUZZ_SECONDS),600)
 
 .PHONY: fsx
 fsx: ## A million operations of fsx on each of three seeds

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_vfs::Vfs;
+use headrace_vfs::{MemoryPlan, Vfs};
 
 use crate::{
     Attr, Caller, DirEntry, Errno, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply,
@@ -14,7 +15,7 @@ use crate::{
 /// The caller of the system call only gets a number; what is behind an EIO goes to the log, once per failure.
 fn number(call: &'static str, ino: InodeNo, error: &headrace_vfs::Error) -> Errno {
     let errno = Errno::new(error.errno());
-    if errno == Errno::EIO {
+    if errno == Errno::EIO && !error.is_logged() {
         tracing::error!(call, ino = ino.0, "{error}");
     } else {
         tracing::trace!(call, ino = ino.0, ?errno, "{error}");
@@ -36,9 +37,37 @@ fn later<T: Send + 'static>(
     Box::pin(async move { now(call, ino, future.await) })
 }
 
+/// A call that changes something: it waits until there is room for that.
+fn changing<T: Send + 'static>(
+    vfs: &Vfs,
+    call: &'static str,
+    ino: InodeNo,
+    future: impl Future<Output = Result<T, headrace_vfs::Error>> + Send + 'static,
+) -> Pending<T> {
+    match vfs.admit() {
+        None => later(call, ino, future),
+        Some(room) => later(call, ino, async move {
+            room.await?;
+            future.await
+        }),
+    }
+}
+
 impl FileSystem for Arc<Vfs> {
     fn exclusive(&self) -> bool {
         Vfs::exclusive(self)
+    }
+
+    fn admit(&self) -> Option<Pending<()>> {
+        Vfs::admit(self).map(|room| later("waiting for the store", InodeNo::ROOT, room))
+    }
+
+    fn memory(&self) -> MemoryPlan {
+        Vfs::memory_plan(self)
+    }
+
+    fn wait_for_room(&self, at_most: Duration) -> bool {
+        Vfs::wait_for_room(self, at_most)
     }
 
     fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
@@ -54,7 +83,7 @@ impl FileSystem for Arc<Vfs> {
     }
 
     fn setattr(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> Pending<Attr> {
-        later("setattr", ino, Vfs::setattr(self, ino, change, size))
+        changing(self, "setattr", ino, Vfs::setattr(self, ino, change, size))
     }
 
     fn mknod(
@@ -132,7 +161,7 @@ impl FileSystem for Arc<Vfs> {
     }
 
     fn write(&self, ino: InodeNo, file: FileId, offset: u64, data: Bytes, kill_suid: bool) -> Pending<u32> {
-        later("write", ino, Vfs::write(self, ino, file, offset, data, kill_suid))
+        changing(self, "write", ino, Vfs::write(self, ino, file, offset, data, kill_suid))
     }
 
     fn flush(&self, ino: InodeNo, file: FileId) -> Pending<()> {
@@ -152,7 +181,7 @@ impl FileSystem for Arc<Vfs> {
     }
 
     fn fallocate(&self, ino: InodeNo, file: FileId, offset: u64, len: u64, mode: i32) -> Pending<()> {
-        later("fallocate", ino, Vfs::fallocate(self, ino, file, offset, len, mode))
+        changing(self, "fallocate", ino, Vfs::fallocate(self, ino, file, offset, len, mode))
     }
 
     fn lseek(&self, ino: InodeNo, offset: u64, whence: i32) -> Pending<u64> {
@@ -168,7 +197,7 @@ impl FileSystem for Arc<Vfs> {
         len: u64,
     ) -> Pending<u64> {
         let copy = Vfs::copy_file_range(self, source, source_offset, target, target_offset, len);
-        later("copy_file_range", source, copy)
+        changing(self, "copy_file_range", target, copy)
     }
 
     fn opendir(&self, ino: InodeNo) -> Result<FileId> {

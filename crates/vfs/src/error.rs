@@ -23,6 +23,12 @@ pub enum Error {
     /// The store holds less than metadata says.
     #[error("{0}; run headrace fsck on the volume")]
     Missing(String),
+    /// ENFILE: as many files are open as memory allows.
+    #[error("{limit} files are open, the most that --memory allows")]
+    TooManyOpen {
+        /// How many may be open.
+        limit: u64,
+    },
     /// The handle is not open.
     #[error("no such open file")]
     BadHandle,
@@ -35,6 +41,19 @@ pub enum Error {
     /// EOPNOTSUPP.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
+    /// Metadata is safe on this machine but not in the bucket.
+    #[error("{0}")]
+    NotShipped(String),
+    /// EIO: the store did not answer in time.
+    #[error("{what}: nothing was stored for {seconds:.0} s: {why}")]
+    Late {
+        /// What was waited for.
+        what: &'static str,
+        /// The time waited.
+        seconds: f32,
+        /// What is known of the store.
+        why: String,
+    },
     /// A part of the program failed.
     #[error("internal error: {0}")]
     Internal(String),
@@ -53,12 +72,20 @@ impl Error {
         match self {
             Error::Meta(e) => e.errno(),
             Error::Store(e) if e.kind == ErrorKind::Full => libc::ENOSPC,
-            Error::Store(_) | Error::Frame(_) | Error::Missing(_) | Error::Internal(_) => libc::EIO,
+            Error::Store(_) | Error::Frame(_) | Error::Missing(_) | Error::NotShipped(_) | Error::Late { .. } | Error::Internal(_) => {
+                libc::EIO
+            },
+            Error::TooManyOpen { .. } => libc::ENFILE,
             Error::BadHandle => libc::EBADF,
             Error::ReadOnly => libc::EROFS,
             Error::Invalid(_) => libc::EINVAL,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
         }
+    }
+
+    /// Whether the log knows of it already: what the store does to one call it does to many, and is logged once for all.
+    pub fn is_logged(&self) -> bool {
+        matches!(self, Error::Store(_) | Error::Late { .. })
     }
 
     /// Whether the inode is gone, which ends the interest in its bytes.

@@ -1,8 +1,10 @@
 //! What a mount says of itself.
 
+use headrace_volume::LogStatus;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::memory::MemoryUse;
 use crate::vfs::Vfs;
 
 /// Space and inode counts, as `statvfs(3)`.
@@ -39,6 +41,8 @@ pub struct Status {
     pub dirty_bytes: u64,
     /// The write budget, bytes.
     pub dirty_limit: u64,
+    /// Memory by pool.
+    pub memory: MemoryUse,
     /// Writers waiting for the write budget.
     pub waiting_writers: u64,
     /// Sealed bytes in the metadata engine that wait for the packer.
@@ -57,6 +61,8 @@ pub struct Status {
     pub inodes: u64,
     /// Bytes of file data in the volume.
     pub bytes: u64,
+    /// The metadata's log; none of a volume that is mounted read-only.
+    pub log: Option<LogStatus>,
 }
 
 const BLOCK: u32 = 4096;
@@ -96,6 +102,7 @@ impl Vfs {
             orphans: self.orphans.len() as u64,
             dirty_bytes: self.admission.used(),
             dirty_limit: self.admission.limit(),
+            memory: self.memory(),
             waiting_writers: self.admission.waiting() as u64,
             inline_bytes: self.meta().inline_bytes(),
             metadata_pending_bytes: engine.pending_bytes,
@@ -105,6 +112,7 @@ impl Vfs {
             cached_bytes: self.spans.bytes(),
             inodes: totals.inodes,
             bytes: totals.bytes,
+            log: self.volume.log_status(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headrace_cache::SpanCache;
+use headrace_flow::memory::MemoryPlan;
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Namespace};
 use headrace_volume::Volume;
@@ -11,12 +12,17 @@ use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::background::Background;
+use crate::data::outage::Outage;
 use crate::error::{Error, Result};
 use crate::handles::Handles;
 use crate::inode::{InodeTable, Pinned};
+use crate::log::not_shipped;
 use crate::lookups::Lookups;
-use crate::options::{MemoryPlan, VfsOptions};
+use crate::options::VfsOptions;
 use crate::orphans::Orphans;
+
+/// Segments uploaded side by side, at most; how many really are is decided by their bytes.
+const UPLOADS: usize = 32;
 
 /// An open volume as a file system. Every call that answers an entry counts one reference on its inode, which
 /// [`Vfs::forget`] gives back.
@@ -28,9 +34,19 @@ pub struct Vfs {
     pub(crate) handles: Handles,
     pub(crate) lookups: Lookups,
     pub(crate) orphans: Orphans,
+    /// What of the process's memory is for what.
+    pub(crate) plan: MemoryPlan,
+    /// Written data.
     pub(crate) admission: Arc<Admission>,
+    /// Uploads at one time.
     pub(crate) uploads: Arc<Semaphore>,
+    /// Segments being built and uploaded.
+    pub(crate) upload_bytes: Arc<Admission>,
+    /// Data on its way from the store to readers.
+    pub(crate) reads: Arc<Admission>,
     pub(crate) spans: SpanCache,
+    /// What is wrong with storing data, if anything.
+    pub(crate) outage: Outage,
     pub(crate) background: Background,
 }
 
@@ -45,13 +61,17 @@ impl Vfs {
             volume,
             runtime,
             inodes: InodeTable::new(),
-            handles: Handles::new(),
+            handles: Handles::new(plan.open_files),
             lookups: Lookups::new(),
             orphans: Orphans::default(),
             admission: Admission::new(plan.dirty),
-            uploads: Arc::new(Semaphore::new(plan.uploads)),
+            uploads: Arc::new(Semaphore::new(UPLOADS)),
+            upload_bytes: Admission::new(plan.uploads),
+            reads: Admission::new(plan.reads),
             spans: SpanCache::new(plan.spans),
+            outage: Outage::default(),
             background: Background::default(),
+            plan,
             options,
         });
         Background::start(&vfs)?;
@@ -96,7 +116,7 @@ impl Vfs {
     /// # Errors
     /// The first failure; the rest is flushed all the same.
     pub async fn flush_all(self: &Arc<Self>) -> Result<()> {
-        let mut first = self.flush_dirty(|_| true).await.err();
+        let mut first = self.flush_dirty().await.err();
         if let Err(error) = self.volume.engine.durable(self.volume.engine.position()).await {
             first.get_or_insert(error.into());
         }
@@ -115,10 +135,6 @@ impl Vfs {
             self.reclaim_all().await;
         }
         flushed?;
-        let volume = Arc::clone(&self.volume);
-        tokio::task::spawn_blocking(move || volume.close())
-            .await
-            .map_err(|e| Error::Internal(e.to_string()))?
-            .map_err(|e| Error::Internal(e.to_string()))
+        self.volume.close().await.map_err(not_shipped)
     }
 }

@@ -6,16 +6,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt;
+use headrace_layout::crypto::MasterKey;
 use headrace_layout::superblock::{OBJECT_KEY, Superblock};
+use headrace_metalog::{Keeper, keys as log_keys};
 use headrace_store::{Location, ObjectStore, StoreOptions};
 use serde::Serialize;
 
+use crate::claim::{self, Claimant};
 use crate::error::{Result, VolumeError};
+use crate::found;
 use crate::holder::Lock;
 use crate::keys::{self, Owner};
-use crate::open::{check_identity, locate};
+use crate::options::DEFAULT_LEASE;
 use crate::progress::{Progress, ProgressFn, Unit};
 use crate::state_dir::StateDir;
 use crate::superblock_io;
@@ -32,9 +37,14 @@ pub struct DestroyOptions {
     pub store: StoreOptions,
     /// Base of the state directory instead of the default one.
     pub state_dir: Option<PathBuf>,
-    /// Go on although this machine does not have the volume's metadata. Then nothing can tell whether another machine
-    /// has it mounted.
-    pub without_metadata: bool,
+    /// The master key of an encrypted volume.
+    pub key: Option<MasterKey>,
+    /// Go on although nothing can tell whether another machine has the volume mounted: its key is lost, or its log damaged.
+    pub force: bool,
+    /// Take the volume over from an owner that is gone.
+    pub takeover: bool,
+    /// How long ownership lasts without being renewed.
+    pub lease: Option<Duration>,
 }
 
 /// What `destroy` is about to remove.
@@ -50,8 +60,10 @@ pub struct DestroyPlan {
     pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The state directory on this machine, if there is one.
-    pub state_dir: Option<PathBuf>,
+    /// Objects of the metadata's log and its snapshots.
+    pub log_objects: u64,
+    /// The state directory on this machine.
+    pub state_dir: PathBuf,
     /// Objects under the location that are not the volume's: they stay.
     pub foreign: u64,
     /// Some of their keys.
@@ -77,12 +89,16 @@ pub struct DestroyReport {
 pub struct Doomed {
     location: Location,
     store: Arc<dyn ObjectStore>,
-    state: Option<(StateDir, Lock)>,
+    state: StateDir,
+    lock: Lock,
+    /// Ours, as far as that can be told.
+    keeper: Option<Arc<Keeper>>,
     plan: DestroyPlan,
 }
 
 impl Doomed {
-    /// Takes the volume's lock and looks at what would go. Fails with [`VolumeError::Held`] while the volume is in use.
+    /// Claims the volume and looks at what would go. Fails with [`VolumeError::Held`] or [`VolumeError::HeldElsewhere`] while
+    /// the volume is in use.
     pub async fn survey(
         location: &Location,
         options: &DestroyOptions,
@@ -91,15 +107,17 @@ impl Doomed {
         superblock_io::require_directory(location)?;
         let store = headrace_store::open(location, &options.store)?;
         let superblock = superblock_io::read(&*store, location).await?;
-        let state = lock(location, options, &superblock)?;
-        let own = own_state(location, state.as_ref().map(|(s, _)| s.path()));
+        let (state, lock) = found::hold(location, options.state_dir.as_deref(), &superblock, None)?;
+        let keeper = claim_it(&store, location, &state, &superblock, options, progress).await?;
+        let own = own_state(location, state.path());
         let mut plan = DestroyPlan {
             url: location.to_string(),
             name: superblock.name,
             uuid: superblock.uuid.to_string(),
             segments: 0,
             bytes: 0,
-            state_dir: state.as_ref().map(|(s, _)| s.path().to_owned()),
+            state_dir: state.path().to_owned(),
+            log_objects: 0,
             foreign: 0,
             foreign_examples: Vec::new(),
         };
@@ -118,11 +136,15 @@ impl Doomed {
                         plan.foreign_examples.push(object.key);
                     }
                 }
+                Owner::Log(_) => {
+                    plan.log_objects += 1;
+                    plan.bytes = plan.bytes.saturating_add(object.size);
+                }
                 Owner::Superblock | Owner::Probe | Owner::Foreign => {}
             }
         }
         drop(objects);
-        Ok(Doomed { location: location.clone(), store, state, plan })
+        Ok(Doomed { location: location.clone(), store, state, lock, keeper, plan })
     }
 
     /// What will go, to show to a person.
@@ -130,44 +152,33 @@ impl Doomed {
         &self.plan
     }
 
+    /// Leaves the volume as it is.
+    pub async fn spare(self) {
+        release(self.keeper.as_deref()).await;
+    }
+
     /// Deletes the volume. Objects that are not its own stay.
     pub async fn destroy(self, progress: &ProgressFn<'_>) -> Result<DestroyReport> {
-        let Doomed { location, store, state, plan } = self;
-        if let Some((state, _)) = &state {
-            // If this ends between the superblock and the metadata, a new format may wipe the rest.
-            state.mark_incomplete()?;
-        }
+        let Doomed { location, store, state, lock, keeper, plan } = self;
+        // If this ends between the superblock and the metadata, a new format may wipe the rest.
+        state.mark_incomplete()?;
         let mut report = DestroyReport {
             segments: 0,
             bytes: 0,
             foreign: plan.foreign,
-            foreign_examples: plan.foreign_examples,
+            foreign_examples: plan.foreign_examples.clone(),
             state_files_left: Vec::new(),
         };
-        for prefix in [keys::SEGMENTS, keys::PROBE] {
-            let store = &*store;
-            let mut deletes = store
-                .list(prefix)
-                .try_filter(|object| std::future::ready(keys::owner(&object.key) != Owner::Foreign))
-                .map_ok(|object| async move {
-                    store.delete(&object.key).await?;
-                    Ok(object)
-                })
-                .try_buffer_unordered(CONCURRENCY);
-            while let Some(object) = deletes.try_next().await? {
-                if matches!(keys::owner(&object.key), Owner::Segment(_)) {
-                    report.segments += 1;
-                    report.bytes = report.bytes.saturating_add(object.size);
-                    let (done, total) = (report.segments, plan.segments);
-                    progress(Progress { phase: "deleting segments", done, total, unit: Unit::Items });
-                }
-            }
+        // Those who own come last: while there is a superblock, they keep others away.
+        for prefix in [keys::SEGMENTS, keys::PROBE, log_keys::LOG, log_keys::SNAPSHOTS] {
+            delete_below(&*store, prefix, &plan, &mut report, progress).await?;
         }
         store.delete(OBJECT_KEY).await?;
-        if let Some((state, lock)) = state {
-            report.state_files_left = state.remove()?;
-            drop(lock);
-        }
+        release(keeper.as_deref()).await;
+        drop(keeper);
+        delete_below(&*store, log_keys::OWNERS, &plan, &mut report, progress).await?;
+        report.state_files_left = state.remove()?;
+        drop(lock);
         if let Some(dir) = location.local_path() {
             remove_empty_folders(dir);
         }
@@ -175,24 +186,82 @@ impl Doomed {
     }
 }
 
-fn lock(
+/// Makes sure that nobody has the volume, and that nobody gets it: as far as that can be told without its key.
+async fn claim_it(
+    store: &Arc<dyn ObjectStore>,
     location: &Location,
-    options: &DestroyOptions,
+    state: &StateDir,
     superblock: &Superblock,
-) -> Result<Option<(StateDir, Lock)>> {
-    let state = match locate(location, options.state_dir.as_deref(), superblock) {
-        Ok(state) => state,
-        Err(VolumeError::NoMetadata { .. }) if options.without_metadata => return Ok(None),
-        Err(e) => return Err(e),
+    options: &DestroyOptions,
+    progress: &ProgressFn<'_>,
+) -> Result<Option<Arc<Keeper>>> {
+    let claimed = async {
+        let codec = found::codec(location, superblock, options.key.as_ref())?;
+        let bucket = claim::bucket(Arc::clone(store), codec, superblock);
+        let who = Claimant {
+            mountpoint: None,
+            lease: options.lease.unwrap_or(DEFAULT_LEASE),
+            takeover: options.takeover,
+        };
+        let claimed = claim::claim(&bucket, state, who, progress).await?;
+        Ok(Keeper::start(bucket, &claimed.claim))
     };
-    let lock = Lock::acquire(&state, &location.to_string(), None)?;
-    check_identity(location, &state, superblock)?;
-    Ok(Some((state, lock)))
+    match claimed.await {
+        Ok(keeper) => Ok(Some(keeper)),
+        Err(error @ VolumeError::HeldElsewhere { .. }) => Err(error),
+        Err(error) if options.force => {
+            tracing::warn!(%error, "going on without knowing whether the volume is in use");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn release(keeper: Option<&Keeper>) {
+    if let Some(keeper) = keeper
+        && let Err(error) = keeper.release().await
+    {
+        tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
+    }
+}
+
+/// Deletes the volume's own objects below `prefix`.
+async fn delete_below(
+    store: &dyn ObjectStore,
+    prefix: &str,
+    plan: &DestroyPlan,
+    report: &mut DestroyReport,
+    progress: &ProgressFn<'_>,
+) -> Result<()> {
+    let mut deletes = store
+        .list(prefix)
+        .try_filter(|object| std::future::ready(keys::owner(&object.key) != Owner::Foreign))
+        .map_ok(|object| async move {
+            store.delete(&object.key).await?;
+            Ok(object)
+        })
+        .try_buffer_unordered(CONCURRENCY);
+    while let Some(object) = deletes.try_next().await? {
+        report.bytes = report.bytes.saturating_add(object.size);
+        match keys::owner(&object.key) {
+            Owner::Segment(_) => {
+                report.segments += 1;
+                let (done, total) = (report.segments, plan.segments);
+                progress(Progress { phase: "deleting segments", done, total, unit: Unit::Items });
+            }
+            Owner::Log(_) => {
+                let step = Progress { phase: "deleting the log", done: 0, total: 0, unit: Unit::Items };
+                progress(step);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The state directory as a key prefix, when it is within a local store.
-fn own_state(location: &Location, state: Option<&Path>) -> Option<String> {
-    let relative = state?.strip_prefix(location.local_path()?).ok()?;
+fn own_state(location: &Location, state: &Path) -> Option<String> {
+    let relative = state.strip_prefix(location.local_path()?).ok()?;
     Some(format!("{}/", relative.to_str()?))
 }
 
@@ -205,5 +274,12 @@ fn remove_empty_folders(dir: &Path) {
             let _ = std::fs::remove_dir(entry.path());
         }
     }
-    let _ = std::fs::remove_dir(segments);
+    if let Ok(entries) = std::fs::read_dir(dir.join("snapshots")) {
+        for entry in entries.flatten() {
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+    for folder in ["segments", "snapshots", "log", "owners"] {
+        let _ = std::fs::remove_dir(dir.join(folder));
+    }
 }

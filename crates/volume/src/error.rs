@@ -8,6 +8,8 @@ use headrace_layout::SegmentFull;
 use headrace_layout::frame::FrameError;
 use headrace_layout::superblock::SuperblockError;
 use headrace_meta::MetaError;
+use headrace_metalog::restore::RestoreError;
+use headrace_metalog::{ClaimError, MetalogError};
 use headrace_store::{ErrorKind, StoreError};
 
 use crate::holder::Holder;
@@ -23,6 +25,21 @@ pub enum VolumeError {
         url: String,
         /// Who has it.
         holder: Box<Holder>,
+    },
+    /// Another machine, or another state directory of this one, holds the volume, or seems to.
+    #[error("{detail}")]
+    HeldElsewhere {
+        /// Who holds it, since when, and what can be done.
+        detail: String,
+    },
+    /// Ownership was not renewed in time: another machine may own the volume by now.
+    #[error(
+        "{url}: the lease could not be renewed in the store, so that another machine may own the volume: nothing is deleted \
+         until it could"
+    )]
+    LeaseLapsed {
+        /// The volume.
+        url: String,
     },
     /// There is no superblock at the location.
     #[error(
@@ -55,6 +72,17 @@ pub enum VolumeError {
         url: String,
         /// A key found there.
         example: String,
+    },
+    /// `format` made the volume but not the beginning of its log.
+    #[error(
+        "the volume in {url} was created, but its metadata could not be written to the store: {detail}. Mount it on this \
+         machine to complete that, before it is used elsewhere"
+    )]
+    HalfFormatted {
+        /// The location.
+        url: String,
+        /// What failed.
+        detail: String,
     },
     /// The store would lose data.
     #[error("{url} cannot hold a volume without losing data: {reason}")]
@@ -102,11 +130,11 @@ pub enum VolumeError {
         /// The location.
         url: String,
     },
-    /// The volume's metadata is not on this machine.
+    /// The volume's metadata is neither on this machine nor in its bucket.
     #[error(
-        "the metadata of the volume \"{name}\" ({uuid}) is not on this machine: looked for it in {}. The volume was \
-         created on another machine, or with another --state-dir: mount it there, or point --state-dir to the \
-         directory that holds {uuid}",
+        "the metadata of the volume \"{name}\" ({uuid}) is neither in its bucket nor on this machine (looked in {}): mount \
+         it on the machine where it was created, or point --state-dir to the directory that holds {uuid}; if it is lost, \
+         `headrace fsck --rebuild` finds files again from the segments alone",
         list_paths(looked)
     )]
     NoMetadata {
@@ -116,6 +144,18 @@ pub enum VolumeError {
         uuid: String,
         /// Directories that were looked at.
         looked: Vec<PathBuf>,
+    },
+    /// The volume was to be closed, but the store cannot be reached: what is not in the bucket is safe on this machine only.
+    #[error(
+        "{url}: {transactions} of the last changes are safe on this machine but not yet in the store: {detail}"
+    )]
+    NotShipped {
+        /// The volume.
+        url: String,
+        /// How many transactions.
+        transactions: u64,
+        /// Why they could not be shipped.
+        detail: String,
     },
     /// The state directory holds the metadata of some other volume.
     #[error(
@@ -160,6 +200,22 @@ pub enum VolumeError {
     /// The metadata engine failed.
     #[error(transparent)]
     Engine(#[from] KvError),
+    /// The metadata on this machine is damaged.
+    #[error(
+        "the metadata on this machine, in {path}, is damaged: {detail}. Rebuild it from the bucket with \
+         `headrace restore {url}`; what is damaged is kept aside"
+    )]
+    LocalDamaged {
+        /// The engine's directory.
+        path: PathBuf,
+        /// The volume.
+        url: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The metadata's log in the bucket is damaged, or cannot be gone on with.
+    #[error("the metadata's log: {0}")]
+    Log(MetalogError),
     /// The namespace refused or failed.
     #[error("metadata: {0}")]
     Meta(#[from] MetaError),
@@ -169,6 +225,16 @@ pub enum VolumeError {
     /// More was to be put into one segment than fits.
     #[error(transparent)]
     SegmentFull(#[from] SegmentFull),
+    /// A rebuild from segments is not needed: there is something better.
+    #[error(
+        "a rebuild of {url} from its segments alone would lose what is still there: {reason}. Use --force to rebuild all the same"
+    )]
+    RebuildRefused {
+        /// The volume.
+        url: String,
+        /// What is better, and how to get it.
+        reason: String,
+    },
     /// A segment's index is damaged or does not belong to it.
     #[error("segment {segment}: {detail}")]
     SegmentIndex {
@@ -177,6 +243,40 @@ pub enum VolumeError {
         /// What is wrong.
         detail: String,
     },
+}
+
+impl From<MetalogError> for VolumeError {
+    fn from(error: MetalogError) -> Self {
+        match error {
+            MetalogError::Store(error) => error.into(),
+            MetalogError::Engine(error) => error.into(),
+            MetalogError::Restore(error) => error.into(),
+            MetalogError::Fenced(reason) => KvError::Fenced { detail: reason.to_string() }.into(),
+            other => VolumeError::Log(other),
+        }
+    }
+}
+
+impl From<RestoreError> for VolumeError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Store(error) => error.into(),
+            RestoreError::Engine(error) => error.into(),
+            other => VolumeError::Log(other.into()),
+        }
+    }
+}
+
+impl From<ClaimError> for VolumeError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Log(error) => error.into(),
+            ClaimError::Site { path, detail } => VolumeError::StateDir { path: path.into(), detail },
+            ClaimError::Held { .. } | ClaimError::Abandoned { .. } | ClaimError::Raced { .. } => {
+                VolumeError::HeldElsewhere { detail: error.to_string() }
+            }
+        }
+    }
 }
 
 /// Shorthand.

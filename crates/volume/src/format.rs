@@ -5,19 +5,27 @@
 //! marker and wiped by the next one.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt;
 use headrace_flow::memory::MemoryPlan;
+use headrace_kv::Engine;
+use headrace_kv::embedded::EmbeddedEngine;
 use headrace_layout::compression::Compression;
 use headrace_layout::crypto::{DataKey, MasterKey};
 use headrace_layout::superblock::{Encryption, OBJECT_KEY, Superblock};
 use headrace_meta::Namespace;
+use headrace_metalog::ship::publish_initial;
+use headrace_metalog::{Key, SiteRecord};
 use headrace_store::{Location, ObjectStore, StoreError, StoreOptions};
 use uuid::Uuid;
 
+use crate::claim;
 use crate::error::{Result, VolumeError};
+use crate::found::codec;
 use crate::holder::Lock;
+use crate::keys::{self, Owner};
 use crate::state_dir::{self, Identity, StateDir};
 use crate::superblock_io::Placed;
 use crate::{engine, superblock_io};
@@ -89,7 +97,7 @@ pub async fn format(
     };
     headrace_store::create_root(location)?;
     let made = match headrace_store::open(location, store) {
-        Ok(store) => format_prepared(&*store, location, state_dir, options, &mut superblock).await,
+        Ok(store) => format_prepared(&store, location, state_dir, options, &mut superblock).await,
         Err(e) => Err(e.into()),
     };
     if let (Err(_), Some(dir)) = (&made, made_root) {
@@ -101,24 +109,24 @@ pub async fn format(
 
 /// [`fn@format`] in a store that is open: one that is wrapped, say.
 pub async fn format_in(
-    store: &dyn ObjectStore,
+    store: Arc<dyn ObjectStore>,
     location: &Location,
     state_dir: Option<&Path>,
     options: &FormatOptions,
 ) -> Result<Superblock> {
     let mut superblock = superblock(location, options)?;
-    format_prepared(store, location, state_dir, options, &mut superblock).await?;
+    format_prepared(&store, location, state_dir, options, &mut superblock).await?;
     Ok(superblock)
 }
 
 async fn format_prepared(
-    store: &dyn ObjectStore,
+    store: &Arc<dyn ObjectStore>,
     location: &Location,
     state_dir: Option<&Path>,
     options: &FormatOptions,
     superblock: &mut Superblock,
 ) -> Result<()> {
-    if let Some(found) = superblock_io::find(store).await? {
+    if let Some(found) = superblock_io::find(&**store).await? {
         return Err(already(location, &found));
     }
     let looked = state_dir::candidates(location.local_path(), state_dir, superblock.uuid)?;
@@ -127,12 +135,15 @@ async fn format_prepared(
         operation: "choosing a state directory",
         detail: "there is none: give --state-dir".into(),
     })?;
-    refuse_foreign_objects(store, location, path).await?;
-    let capabilities = headrace_store::probe(store).await?;
+    let leftovers = refuse_foreign_objects(&**store, location, path).await?;
+    let capabilities = headrace_store::probe(&**store).await?;
     if let Some(reason) = capabilities.refuse() {
         return Err(VolumeError::StoreUnfit { url: location.to_string(), reason });
     }
     superblock.weak_conditional_put = !capabilities.conditional_put;
+    for key in leftovers {
+        store.delete(&key).await?;
+    }
 
     let state = StateDir::create(path)?;
     let lock = Lock::acquire(&state, &location.to_string(), None)?;
@@ -141,7 +152,8 @@ async fn format_prepared(
     match &made {
         Ok(()) => state.mark_complete()?,
         // It may be there after all: then its metadata must be, too. The marker stays, so a new format may wipe it.
-        Err(Failure { superblock_unknown: true, .. }) => {}
+        Err(Failure { keep: Keep::InDoubt, .. }) => {}
+        Err(Failure { keep: Keep::Volume, .. }) => state.mark_complete()?,
         Err(_) => remove_quietly(&state),
     }
     drop(lock);
@@ -151,18 +163,29 @@ async fn format_prepared(
 /// Why [`write_volume`] failed.
 struct Failure {
     cause: VolumeError,
-    superblock_unknown: bool,
+    keep: Keep,
+}
+
+/// What a failed format leaves.
+enum Keep {
+    /// Nothing.
+    Nothing,
+    /// It is not known whether the superblock is there.
+    InDoubt,
+    /// A volume, which only its own machine can open so far.
+    Volume,
 }
 
 impl<E: Into<VolumeError>> From<E> for Failure {
     fn from(cause: E) -> Self {
-        Failure { cause: cause.into(), superblock_unknown: false }
+        Failure { cause: cause.into(), keep: Keep::Nothing }
     }
 }
 
-/// Metadata first, superblock last.
+/// Metadata first, then the superblock, of which only one can be placed, then the beginning of the log. Before that is there
+/// only this machine can open the volume; doing so writes it.
 async fn write_volume(
-    store: &dyn ObjectStore,
+    store: &Arc<dyn ObjectStore>,
     location: &Location,
     state: &StateDir,
     options: &FormatOptions,
@@ -174,11 +197,21 @@ async fn write_volume(
         name: superblock.name.clone(),
         url: location.to_string(),
     })?;
-    let engine = engine::open(state, &MemoryPlan::new(0, 0))?;
+    let memory = MemoryPlan::new(0, u64::from(superblock.segment_size));
+    let engine = engine::open(state, &memory)?;
     Namespace::format(&*engine, options.root_uid, options.root_gid, options.root_mode)
         .map_err(VolumeError::from)?;
     engine.durable(engine.position()).await.map_err(VolumeError::from)?;
-    engine.close().map_err(VolumeError::from)?;
+    place(&**store, location, superblock).await?;
+    let begun = begin_log(store, location, state, options, superblock, &engine).await;
+    let closed = engine.close().map_err(VolumeError::from);
+    begun.and(closed).map_err(|cause| Failure {
+        cause: VolumeError::HalfFormatted { url: location.to_string(), detail: cause.to_string() },
+        keep: Keep::Volume,
+    })
+}
+
+async fn place(store: &dyn ObjectStore, location: &Location, superblock: &Superblock) -> Result<(), Failure> {
     match superblock_io::place(store, superblock).await? {
         Placed::Ours => Ok(()),
         Placed::Theirs(found) => Err(already(location, &found).into()),
@@ -192,9 +225,25 @@ async fn write_volume(
                 ),
                 ..cause
             };
-            Err(Failure { cause: cause.into(), superblock_unknown: true })
+            Err(Failure { cause: cause.into(), keep: Keep::InDoubt })
         }
     }
+}
+
+/// From here on the bucket alone is enough to have the volume.
+async fn begin_log(
+    store: &Arc<dyn ObjectStore>,
+    location: &Location,
+    state: &StateDir,
+    options: &FormatOptions,
+    superblock: &Superblock,
+    engine: &EmbeddedEngine,
+) -> Result<()> {
+    let codec = codec(location, superblock, options.encryption.as_ref())?;
+    let bucket = claim::bucket(Arc::clone(store), codec, superblock);
+    let writer = SiteRecord::open(state.path())?.first_writer()?;
+    publish_initial(&bucket, engine, writer).await?;
+    Ok(())
 }
 
 fn superblock(location: &Location, options: &FormatOptions) -> Result<Superblock> {
@@ -217,23 +266,36 @@ fn superblock(location: &Location, options: &FormatOptions) -> Result<Superblock
     Ok(superblock)
 }
 
-/// Refuses a location that holds anything but what a killed format leaves: probe objects, and for a local directory
-/// our own state directory (which [`clear_leftovers`] looks into).
-async fn refuse_foreign_objects(store: &dyn ObjectStore, location: &Location, state: &Path) -> Result<()> {
+/// Refuses a location that holds anything but what a killed format or destroy leaves: probe objects, the names of earlier
+/// owners, and for a local directory our own state directory (which [`clear_leftovers`] looks into). Answers what must
+/// go.
+async fn refuse_foreign_objects(
+    store: &dyn ObjectStore,
+    location: &Location,
+    state: &Path,
+) -> Result<Vec<String>> {
     let own = location
         .local_path()
         .and_then(|dir| state.strip_prefix(dir).ok())
         .and_then(|relative| relative.to_str())
         .map(|relative| format!("{relative}/"));
+    let mut leftovers = Vec::new();
     let mut objects = store.list("");
     while let Some(object) = objects.next().await {
         let key = object?.key;
-        let ours = own.as_deref().is_some_and(|own| key.starts_with(own)) || crate::keys::is_probe(&key);
-        if !ours {
-            return Err(VolumeError::NotEmpty { url: location.to_string(), example: key });
+        if own.as_deref().is_some_and(|own| key.starts_with(own)) {
+            continue;
+        }
+        match keys::owner(&key) {
+            Owner::Probe => {}
+            // Destroy removes them last, when nothing else is left.
+            Owner::Log(Key::Owner { .. }) => leftovers.push(key),
+            Owner::Superblock | Owner::Segment(_) | Owner::Log(_) | Owner::Foreign => {
+                return Err(VolumeError::NotEmpty { url: location.to_string(), example: key });
+            }
         }
     }
-    Ok(())
+    Ok(leftovers)
 }
 
 /// Wipes what a killed format or destroy left in `state`; refuses a directory with anything else in it.

@@ -2,6 +2,8 @@
 
 use headrace_layout::SegmentId;
 use headrace_layout::superblock::OBJECT_KEY;
+use headrace_metalog::Key;
+use headrace_metalog::keys::{self, KeyClass};
 
 /// Prefix of all segments.
 pub(crate) const SEGMENTS: &str = "segments/";
@@ -13,6 +15,8 @@ pub(crate) enum Owner {
     Superblock,
     /// A segment.
     Segment(SegmentId),
+    /// A piece of the metadata log: who owns the volume, the log itself, a snapshot.
+    Log(Key),
     /// Left by a store probe that was interrupted.
     Probe,
     /// Not ours.
@@ -27,6 +31,8 @@ pub(crate) fn owner(key: &str) -> Owner {
         Owner::Segment(id)
     } else if is_probe(key) {
         Owner::Probe
+    } else if let KeyClass::Ours(key) = keys::classify(key) {
+        Owner::Log(key)
     } else {
         Owner::Foreign
     }
@@ -55,11 +61,16 @@ mod tests {
         assert_eq!(owner(&key), Owner::Segment(id));
         assert_eq!(owner("headrace.json"), Owner::Superblock);
         assert_eq!(owner("probe/0123456789abcdef/a"), Owner::Probe);
+        assert_eq!(owner("log/000000000000000a"), Owner::Log(Key::Log { number: 10 }));
+        assert_eq!(owner("owners/0000000000000001"), Owner::Log(Key::Owner { epoch: 1 }));
         let misplaced = key.replace("segments/", "segments/x");
         for foreign in [
             "segments/readme",
             "segments/aa/",
             "probe/notes.txt",
+            "log/1",
+            "owners/me",
+            "snapshots/of/paris",
             "headrace.json.bak",
             "a/headrace.json",
             &misplaced,

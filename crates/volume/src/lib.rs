@@ -4,24 +4,32 @@
 //! may mount it. Everything here keeps one promise: at every step, and after a crash at any step, metadata names only
 //! objects that are in the store, and no byte that a file uses is deleted.
 
+mod claim;
 pub mod compact;
 mod describe;
 pub mod destroy;
 mod engine;
 mod error;
 pub mod format;
+mod found;
 pub mod fsck;
 pub mod gc;
 pub mod holder;
 pub mod info;
 mod keys;
+mod local;
+mod log;
 mod open;
+mod options;
 pub mod pack;
 mod pending;
 pub mod progress;
 mod read;
+pub mod rebuild;
+pub mod repair;
 pub mod restore;
 mod rewrite;
+mod segment_index;
 pub mod state_dir;
 mod superblock_io;
 
@@ -29,12 +37,16 @@ pub use compact::{ChunkReport, CompactReport, Compactor, compact_chunk};
 pub use destroy::{DestroyOptions, DestroyPlan, DestroyReport, Doomed};
 pub use error::{Result, VolumeError};
 pub use format::{FormatOptions, format};
-pub use fsck::{Finding, FindingSink, FsckOptions, FsckReport, Level, fsck};
-pub use gc::{DEFAULT_GRACE, GcReport, gc};
+pub use fsck::{DamagedFile, Finding, FindingSink, FsckOptions, FsckReport, Level, LostRange, fsck};
+pub use gc::{DEFAULT_GRACE, Garbage, GcReport, gc};
 pub use holder::Holder;
 pub use info::{InodeInfo, describe};
-pub use open::{DEFAULT_MEMORY, OpenOptions, Volume};
+pub use log::{Durability, Log, LogState, LogStatus};
+pub use open::Volume;
+pub use options::{DEFAULT_LEASE, DEFAULT_MEMORY, DEFAULT_RETENTION, OpenOptions};
 pub use pack::{PackPlanner, PackReport, PackStep, pack};
 pub use pending::{PendingSegment, PendingSegments};
 pub use progress::{Progress, ProgressFn, Unit};
 pub use read::read_extent;
+pub use rebuild::{RebuildReport, rebuild};
+pub use repair::{Correction, CorrectionSink, RepairOptions, RepairReport, repair};

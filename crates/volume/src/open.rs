@@ -1,45 +1,32 @@
-//! Opening a volume: superblock, key, lock, metadata.
+//! Opening a volume: found, claimed, its metadata brought here; and closing it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use headrace_flow::memory::MemoryPlan;
 use headrace_kv::{Engine, KvError};
 use headrace_layout::Codec;
-use headrace_layout::crypto::{DataKey, MasterKey};
 use headrace_layout::superblock::Superblock;
 use headrace_meta::Namespace;
-use headrace_store::{Counted, Location, ObjectStore, StoreOptions};
+use headrace_metalog::Keeper;
+use headrace_metalog::engine::LoggedEngine;
+use headrace_metalog::ship::publish_reset;
+use headrace_store::{Counted, Location, ObjectStore};
 use parking_lot::Mutex;
 
+use crate::claim::{self, Claimed};
 use crate::error::{Result, VolumeError};
+use crate::found::Found;
 use crate::holder::Lock;
+use crate::local::Step;
+use crate::log::{self, Log, LogStatus};
+pub use crate::options::OpenOptions;
 use crate::pending::{PendingSegment, PendingSegments};
-use crate::state_dir::{self, StateDir};
-use crate::{engine, superblock_io};
+use crate::progress::{ProgressFn, silent};
+use crate::state_dir::{CopyMark, StateDir};
+use crate::superblock_io;
 
-/// How to open a volume.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
-    /// Base of the state directory instead of the default one; see [`crate::state_dir`].
-    pub state_dir: Option<PathBuf>,
-    /// Credentials, endpoint, timeouts.
-    pub store: StoreOptions,
-    /// The master key of an encrypted volume.
-    pub key: Option<MasterKey>,
-    /// Where it is to be mounted, for those who find it in use; `None` for other commands.
-    pub mountpoint: Option<String>,
-    /// Change nothing: neither in the store nor, but for the engine's own recovery, in metadata.
-    pub read_only: bool,
-    /// Memory the process may use, bytes; divided by [`MemoryPlan`]. `None`: [`DEFAULT_MEMORY`].
-    pub memory: Option<u64>,
-}
-
-/// The memory ceiling of who names none.
-pub const DEFAULT_MEMORY: u64 = 512 << 20;
-
-/// An open volume. Exclusive: while it lives, no other process can open it.
+/// An open volume. Exclusive: while it lives, nobody else can change it, here or elsewhere.
 pub struct Volume {
     /// Its parameters.
     pub superblock: Superblock,
@@ -59,10 +46,22 @@ pub struct Volume {
     pub state_dir: StateDir,
     /// Whether it was opened without the right to change it.
     pub read_only: bool,
+    /// How far back it can be restored.
+    pub retention: std::time::Duration,
     /// What of the process's memory it may use for what.
     pub memory: MemoryPlan,
+    /// What who opened it should know, a sentence each.
+    pub notes: Vec<String>,
     pub(crate) pending: PendingSegments,
+    log: Option<Log>,
     lock: Mutex<Option<Lock>>,
+}
+
+/// The metadata of a volume, ready to be used.
+struct Metadata {
+    engine: Arc<dyn Engine>,
+    log: Option<Log>,
+    notes: Vec<String>,
 }
 
 impl Volume {
@@ -70,45 +69,60 @@ impl Volume {
     ///
     /// Files that were unlinked while open when the last holder ended are reclaimed first.
     pub async fn open(location: &Location, options: &OpenOptions) -> Result<Arc<Volume>> {
-        superblock_io::require_directory(location)?;
-        Self::open_in(headrace_store::open(location, &options.store)?, location, options).await
+        Self::open_with(location, options, &silent).await
     }
 
-    /// [`Volume::open`] on a store that is open: one that is wrapped, say. `options.store` is not looked at.
+    /// [`Volume::open`], saying how far it is: a volume that was last used elsewhere is rebuilt here first, and a holder that
+    /// did not give it up is watched for a sign of life.
+    pub async fn open_with(
+        location: &Location,
+        options: &OpenOptions,
+        progress: &ProgressFn<'_>,
+    ) -> Result<Arc<Volume>> {
+        superblock_io::require_directory(location)?;
+        let store = headrace_store::open(location, &options.store)?;
+        Self::open_found(Found::find(store, location, options).await?, location, options, progress).await
+    }
+
+    /// [`Volume::open`] on a store that is open: one that is wrapped, say. Of `options.store` only the deadline counts.
     pub async fn open_in(
         store: Arc<dyn ObjectStore>,
         location: &Location,
         options: &OpenOptions,
     ) -> Result<Arc<Volume>> {
-        let superblock = superblock_io::read(&*store, location).await?;
-        let codec = codec(location, &superblock, options.key.as_ref())?;
-        let state_dir = locate(location, options.state_dir.as_deref(), &superblock)?;
-        let lock = Lock::acquire(&state_dir, &location.to_string(), options.mountpoint.as_deref())?;
-        check_identity(location, &state_dir, &superblock)?;
-        if state_dir.is_incomplete()? {
-            // The superblock is there, so format had done all but this (or destroy nothing but this).
-            state_dir.mark_complete()?;
+        Self::open_found(Found::find(store, location, options).await?, location, options, &silent).await
+    }
+
+    async fn open_found(
+        found: Found,
+        location: &Location,
+        options: &OpenOptions,
+        progress: &ProgressFn<'_>,
+    ) -> Result<Arc<Volume>> {
+        let Metadata { engine, log, notes } = if options.read_only {
+            read_only(&found, progress).await?
+        } else {
+            owned(&found, options, progress).await?
+        };
+        for note in &notes {
+            tracing::warn!("{note}");
         }
-        let memory = MemoryPlan::new(
-            options.memory.unwrap_or(DEFAULT_MEMORY),
-            u64::from(superblock.segment_size),
-        );
-        let engine = engine::open(&state_dir, &memory)?;
-        let meta = Arc::new(Namespace::open(Arc::clone(&engine))?);
-        let store_counters = Arc::new(Counted::new(store));
-        let store: Arc<dyn ObjectStore> = Arc::clone(&store_counters) as _;
+        let Found { superblock, codec, store, counters, state, lock, memory, bucket: _ } = found;
         let volume = Volume {
             superblock,
             codec,
             store,
-            store_counters,
-            meta,
+            store_counters: counters,
+            meta: Arc::new(Namespace::open(Arc::clone(&engine))?),
             engine,
             location: location.clone(),
-            state_dir,
+            state_dir: state,
             read_only: options.read_only,
+            retention: options.retention,
             memory,
+            notes,
             pending: PendingSegments::default(),
+            log,
             lock: Mutex::new(Some(lock)),
         };
         if !volume.read_only {
@@ -128,26 +142,109 @@ impl Volume {
         self.pending.begin(SystemTime::now())
     }
 
-    /// Resolves when everything committed to metadata so far survives a crash.
+    /// Resolves when everything committed to metadata so far is as durable as was asked for.
     pub async fn durable(&self) -> Result<()> {
         self.engine.durable(self.engine.position()).await?;
         Ok(())
     }
 
-    /// Makes metadata durable, closes the engine and lets others open the volume. Blocks. Harmless when repeated.
+    /// The metadata's log; none of a volume that was opened read-only.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Figures of the log.
+    pub fn log_status(&self) -> Option<LogStatus> {
+        self.log.as_ref().map(Log::status)
+    }
+
+    /// Resolves when everything committed to metadata so far is in the bucket, whatever durability was asked for.
+    pub async fn flush(&self) -> Result<()> {
+        match &self.log {
+            Some(log) => log.flush().await.map_err(|error| self.not_shipped(error)),
+            None => self.durable().await,
+        }
+    }
+
+    /// Resolves, with the reason, when another owner has taken the volume.
+    pub async fn fenced(&self) -> String {
+        match &self.log {
+            Some(log) => log.fenced().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Makes metadata durable, here and in the bucket, closes the engine and lets others open the volume. Harmless when
+    /// repeated.
     ///
-    /// While the metadata's disk is full nothing can be made durable: then the volume stays open and held, and this can be
+    /// While the metadata's disk is full, or the store cannot be reached, the volume stays open and held, and this can be
     /// called again.
-    pub fn close(&self) -> Result<()> {
+    pub async fn close(self: &Arc<Self>) -> Result<()> {
+        if self.lock.lock().is_none() {
+            return Ok(());
+        }
+        // First, because closing the engine is for good.
+        self.flush().await?;
+        let volume = Arc::clone(self);
+        tokio::task::spawn_blocking(move || volume.close_engine())
+            .await
+            .map_err(|e| VolumeError::System { operation: "closing the volume", detail: e.to_string() })?
+    }
+
+    /// Blocks.
+    fn close_engine(&self) -> Result<()> {
         let mut lock = self.lock.lock();
         if lock.is_none() {
             return Ok(());
         }
         let closed = self.engine.close();
-        if !matches!(closed, Err(KvError::Full { .. })) {
-            *lock = None;
+        if matches!(closed, Err(KvError::Full { .. })) {
+            return Ok(closed?);
         }
+        if let (Ok(()), Some(log)) = (&closed, &self.log) {
+            let LogStatus { position, shipped_position, log_number, .. } = log.status();
+            if position == shipped_position {
+                self.state_dir.set_copy(&CopyMark { position, number: Some(log_number) })?;
+            }
+        }
+        *lock = None;
         Ok(closed?)
+    }
+
+    /// Closes the volume without the store: what is not in the bucket stays on this machine, and is shipped by the next who
+    /// opens the volume here. As after a crash, others find the volume held by somebody who shows no sign of life.
+    pub async fn leave(self: &Arc<Self>) {
+        let volume = Arc::clone(self);
+        if let Err(error) = tokio::task::spawn_blocking(move || volume.leave_now()).await {
+            tracing::error!(%error, "leaving the volume");
+        }
+    }
+
+    /// Blocks, for no longer than this machine's disk takes.
+    fn leave_now(&self) {
+        let mut lock = self.lock.lock();
+        if lock.is_none() {
+            return;
+        }
+        let left = match &self.log {
+            Some(log) => log.leave(),
+            None => self.engine.close(),
+        };
+        if let Err(error) = left {
+            tracing::error!(%error, "closing the volume");
+        }
+        *lock = None;
+    }
+
+    fn not_shipped(&self, error: KvError) -> VolumeError {
+        match (&self.log, error) {
+            (Some(log), KvError::Io { detail, .. }) if !log.is_fenced() => VolumeError::NotShipped {
+                url: self.url().to_owned(),
+                transactions: log.status().lag_transactions,
+                detail,
+            },
+            (_, error) => error.into(),
+        }
     }
 
     /// Fails unless the volume may be changed.
@@ -170,11 +267,62 @@ impl Volume {
     }
 }
 
+/// Metadata that is ours to change.
+async fn owned(found: &Found, options: &OpenOptions, progress: &ProgressFn<'_>) -> Result<Metadata> {
+    // To claim what cannot be had would only get in the way of who has it.
+    found.here(progress).refuse_if_lost().await?;
+    let claimed = claim::claim(&found.bucket, &found.state, options.claimant(), progress).await?;
+    // Rebuilding takes longer than a lease.
+    let keeper = Keeper::start(found.bucket.clone(), &claimed.claim);
+    let opened = continued(found, options, claimed, &keeper, progress).await;
+    if opened.is_err()
+        && let Err(error) = keeper.release().await
+    {
+        tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
+    }
+    opened
+}
+
+/// Goes on where the log ends, under a claim.
+async fn continued(
+    found: &Found,
+    options: &OpenOptions,
+    claimed: Claimed,
+    keeper: &Arc<Keeper>,
+    progress: &ProgressFn<'_>,
+) -> Result<Metadata> {
+    let Claimed { mut claim, mut record } = claimed;
+    let mut arrived = found.here(progress).for_owner(&claim).await?;
+    if arrived.step == Step::Adopt {
+        let reason =
+            "the log in the bucket was missing, damaged or given up: this machine's state is the volume's";
+        publish_reset(&found.bucket, &arrived.engine, &mut claim, reason).await?;
+        if claim.number > 1 {
+            arrived.notes.push(format!("{reason}; it was written there anew"));
+        }
+    }
+    record.settle(&claim)?;
+    found.here(progress).adopted()?;
+    let options = log::options(options, &found.memory);
+    let keeper = Some(Arc::clone(keeper));
+    let engine = LoggedEngine::start(found.bucket.clone(), arrived.engine, &claim, keeper, options)?;
+    let log = Log::new(Arc::clone(&engine));
+    Ok(Metadata { engine, log: Some(log), notes: arrived.notes })
+}
+
+/// Metadata to be looked at.
+async fn read_only(found: &Found, progress: &ProgressFn<'_>) -> Result<Metadata> {
+    let stale = claim::refuse_if_held(&found.bucket, &found.state, progress).await?;
+    let arrived = found.here(progress).for_reader().await?;
+    let mut notes = arrived.notes;
+    notes.extend(stale);
+    Ok(Metadata { engine: arrived.engine, log: None, notes })
+}
+
 impl Drop for Volume {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(%error, "closing the volume");
-        }
+        // Without waiting for a store: whoever wants what is left in the bucket closes.
+        self.leave_now();
     }
 }
 
@@ -185,49 +333,4 @@ impl std::fmt::Debug for Volume {
             .field("uuid", &self.superblock.uuid)
             .finish_non_exhaustive()
     }
-}
-
-/// The codec of a volume; needs the right key if it is encrypted, and none if it is not: who gives one believes that the
-/// volume is encrypted.
-pub(crate) fn codec(location: &Location, superblock: &Superblock, key: Option<&MasterKey>) -> Result<Codec> {
-    let url = || location.to_string();
-    let data_key = match (&superblock.encryption, key) {
-        (None, None) => None,
-        (None, Some(_)) => return Err(VolumeError::KeyUnexpected { url: url() }),
-        (Some(_), None) => return Err(VolumeError::KeyNeeded { url: url() }),
-        (Some(encryption), Some(key)) => Some(
-            DataKey::unwrap(key, &encryption.wrapped_key)
-                .map_err(|source| VolumeError::KeyWrong { url: url(), source })?,
-        ),
-    };
-    Codec::new(superblock, data_key).map_err(|source| VolumeError::KeyWrong { url: url(), source })
-}
-
-/// The state directory of a volume on this machine.
-pub(crate) fn locate(location: &Location, given: Option<&Path>, superblock: &Superblock) -> Result<StateDir> {
-    let looked = state_dir::candidates(location.local_path(), given, superblock.uuid)?;
-    for path in &looked {
-        if let Some(found) = StateDir::open(path)? {
-            return Ok(found);
-        }
-    }
-    Err(VolumeError::NoMetadata { name: superblock.name.clone(), uuid: superblock.uuid.to_string(), looked })
-}
-
-/// Refuses a state directory that belongs to another volume.
-pub(crate) fn check_identity(location: &Location, state: &StateDir, superblock: &Superblock) -> Result<()> {
-    let identity = state.identity()?.ok_or_else(|| VolumeError::StateDir {
-        path: state.path().to_owned(),
-        detail: "it does not say which volume it belongs to: it is not a state directory, or it was damaged"
-            .into(),
-    })?;
-    if identity.uuid == superblock.uuid {
-        return Ok(());
-    }
-    Err(VolumeError::WrongMetadata {
-        path: state.path().to_owned(),
-        url: location.to_string(),
-        expected: superblock.uuid.to_string(),
-        found: identity.uuid.to_string(),
-    })
 }

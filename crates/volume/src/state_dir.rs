@@ -13,12 +13,14 @@ use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Result, VolumeError};
+use crate::rebuild;
 
 /// Name of the environment variable that sets the base of all state directories.
 pub const STATE_DIR_VARIABLE: &str = "HEADRACE_STATE_DIR";
@@ -29,6 +31,14 @@ const ENGINE: &str = "engine";
 const IDENTITY: &str = "volume.json";
 /// There while `format` or `destroy` is at work; what they leave after a crash may be wiped.
 const INCOMPLETE: &str = "incomplete";
+/// Tells this directory from every other that has been the home of the same volume: see [`headrace_metalog::SiteRecord`].
+const SITE: &str = "site.json";
+/// Up to where the engine is nothing but a copy of the bucket's log.
+const COPY: &str = "copy.json";
+/// Where an engine is built from the bucket before it takes its place.
+const RESTORING: &str = "restoring";
+/// Beginning of the names of engines that were put aside.
+const ASIDE: &str = "set-aside-";
 
 /// Suffix of a file that is being written and not renamed to its place yet.
 const TEMPORARY: &str = ".new";
@@ -45,6 +55,15 @@ pub struct Identity {
     pub name: String,
     /// Where its data was at format time, for people.
     pub url: String,
+}
+
+/// Which engine this is, if it is nothing but a copy of the bucket: then it can go without a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyMark {
+    /// The engine's position when it was the same as the bucket.
+    pub position: u64,
+    /// Number of the log's last object then, if that is known.
+    pub number: Option<u64>,
 }
 
 /// A state directory that exists and passed the checks.
@@ -73,9 +92,18 @@ impl StateDir {
             Err(e) => return Err(failed(path, "cannot look at it", &e)),
         };
         let euid = rustix::process::geteuid().as_raw();
-        match refusal(&meta, euid) {
-            Some(reason) => Err(refused(path, &reason)),
-            None => Ok(Some(StateDir { path: path.to_owned() })),
+        if let Some(reason) = refusal(&meta, euid) {
+            return Err(refused(path, &reason));
+        }
+        // A link in the engine's place would lead its files elsewhere.
+        let engine = path.join(ENGINE);
+        match fs::symlink_metadata(&engine) {
+            Ok(meta) => match refusal(&meta, euid) {
+                Some(reason) => Err(refused(&engine, &reason)),
+                None => Ok(Some(StateDir { path: path.to_owned() })),
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Some(StateDir { path: path.to_owned() })),
+            Err(e) => Err(failed(&engine, "cannot look at it", &e)),
         }
     }
 
@@ -104,6 +132,68 @@ impl StateDir {
         self.replace(IDENTITY, &bytes)
     }
 
+    /// What [`Self::set_copy`] recorded. A mark that cannot be read is none: it only saves work.
+    pub fn copy(&self) -> Result<Option<CopyMark>> {
+        let bytes = read_small(&self.path.join(COPY))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// Records that the engine at this position has nothing that the bucket has not.
+    pub fn set_copy(&self, mark: &CopyMark) -> Result<()> {
+        let path = self.path.join(COPY);
+        let bytes =
+            serde_json::to_vec(mark).map_err(|e| refused(&path, &format!("cannot encode it ({e})")))?;
+        self.replace(COPY, &bytes)
+    }
+
+    /// Whether there is an engine.
+    pub fn has_engine(&self) -> Result<bool> {
+        let path = self.engine();
+        path.try_exists().map_err(|e| failed(&path, "cannot look at it", &e))
+    }
+
+    /// An empty place to build an engine in; what an attempt that was cut short left there is removed.
+    pub fn restoring(&self) -> Result<PathBuf> {
+        let path = self.path.join(RESTORING);
+        remove_tree(&path)?;
+        Ok(path)
+    }
+
+    /// Puts what was built in [`Self::restoring`] in the engine's place, which must be free; durable when it returns.
+    pub fn finish_restoring(&self) -> Result<()> {
+        let path = self.engine();
+        fs::rename(self.path.join(RESTORING), &path)
+            .map_err(|e| failed(&path, "cannot put it in place", &e))?;
+        self.sync()
+    }
+
+    /// Moves the engine out of the way, under a name that says when; where it is now.
+    pub fn set_aside(&self, now: SystemTime) -> Result<PathBuf> {
+        let stamp = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
+        let engine = self.engine();
+        for attempt in 0..100 {
+            let name = match attempt {
+                0 => format!("{ASIDE}{stamp}"),
+                n => format!("{ASIDE}{stamp}-{n}"),
+            };
+            let path = self.path.join(name);
+            if path.try_exists().map_err(|e| failed(&path, "cannot look at it", &e))? {
+                continue;
+            }
+            fs::rename(&engine, &path).map_err(|e| failed(&engine, "cannot move it aside", &e))?;
+            self.sync()?;
+            return Ok(path);
+        }
+        Err(refused(&engine, "too many engines were set aside in the same second"))
+    }
+
+    /// Removes the engine: the bucket has everything that it holds.
+    pub fn remove_engine(&self) -> Result<()> {
+        remove_file(&self.path.join(COPY))?;
+        remove_tree(&self.engine())?;
+        self.sync()
+    }
+
     /// Whether a `format` or a `destroy` began here and did not come to its end. Says something only where there is no
     /// superblock: where there is one, the volume is whole.
     pub fn is_incomplete(&self) -> Result<bool> {
@@ -125,14 +215,19 @@ impl StateDir {
     /// Removes everything this program keeps in the directory but its lock. Returns what is not ours and stays (at most
     /// 100 paths).
     pub fn clear(&self) -> Result<Vec<PathBuf>> {
-        let engine = self.engine();
-        match fs::remove_dir_all(&engine) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(&engine, "cannot remove it", &e)),
+        remove_tree(&self.engine())?;
+        for name in [RESTORING, rebuild::STAGING, rebuild::BUILDING, rebuild::REBUILT] {
+            remove_tree(&self.path.join(name))?;
+        }
+        let entries = fs::read_dir(&self.path).map_err(|e| failed(&self.path, "cannot list it", &e))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| failed(&self.path, "cannot list it", &e))?;
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(ASIDE)) {
+                remove_tree(&entry.path())?;
+            }
         }
         // The identity goes after the engine and the marker last: until then the directory is known for what it is.
-        for name in [IDENTITY, INCOMPLETE] {
+        for name in [SITE, COPY, IDENTITY, INCOMPLETE] {
             remove_file(&self.path.join(name))?;
             remove_file(&self.path.join(format!("{name}{TEMPORARY}")))?;
         }
@@ -268,6 +363,16 @@ pub(crate) fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a directory with all that is in it; succeeds if there is none. A symbolic link is removed, not followed.
+fn remove_tree(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_dir() => return remove_file(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        _ => {}
+    }
+    fs::remove_dir_all(path).map_err(|e| failed(path, "cannot remove it", &e))
+}
+
 pub(crate) fn failed(path: &Path, what: &str, cause: &io::Error) -> VolumeError {
     refused(path, &format!("{what}: {cause}"))
 }
@@ -343,11 +448,54 @@ mod tests {
     }
 
     #[test]
+    fn a_linked_or_open_engine_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&dir.path().join("s")).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, state.engine()).unwrap();
+        assert!(StateDir::open(state.path()).unwrap_err().to_string().contains("symbolic link"));
+        fs::remove_file(state.engine()).unwrap();
+        fs::create_dir(state.engine()).unwrap();
+        fs::set_permissions(state.engine(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(StateDir::open(state.path()).unwrap_err().to_string().contains("chmod 700"));
+    }
+
+    #[test]
+    fn engines_are_built_beside_and_set_aside_under_names_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::create(&dir.path().join("s")).unwrap();
+        let now = SystemTime::UNIX_EPOCH;
+        let mut aside = Vec::new();
+        for n in 0..3 {
+            let building = state.restoring().unwrap();
+            fs::create_dir(&building).unwrap();
+            fs::write(building.join("data"), [n]).unwrap();
+            // What was cut short is not used.
+            let building = state.restoring().unwrap();
+            assert!(!building.exists());
+            fs::create_dir(&building).unwrap();
+            fs::write(building.join("data"), [n]).unwrap();
+            state.finish_restoring().unwrap();
+            assert!(state.has_engine().unwrap());
+            aside.push(state.set_aside(now).unwrap());
+            assert!(!state.has_engine().unwrap());
+        }
+        for (n, path) in aside.iter().enumerate() {
+            assert_eq!(fs::read(path.join("data")).unwrap(), [n as u8]);
+            assert!(path.to_str().unwrap().contains("set-aside-1970-01-01T000000Z"));
+        }
+        state.set_copy(&CopyMark { position: 7, number: Some(3) }).unwrap();
+        assert_eq!(state.copy().unwrap(), Some(CopyMark { position: 7, number: Some(3) }));
+        assert_eq!(state.remove().unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
     fn removal_keeps_what_is_not_ours() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::create(&dir.path().join("s")).unwrap();
         state.mark_incomplete().unwrap();
-        fs::create_dir(state.engine()).unwrap();
+        DirBuilder::new().mode(0o700).create(state.engine()).unwrap();
         fs::write(state.engine().join("data"), b"x").unwrap();
         fs::write(state.path().join("theirs"), b"x").unwrap();
         assert_eq!(state.remove().unwrap(), [state.path().join("theirs")]);

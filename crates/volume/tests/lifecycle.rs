@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::sync::Arc;
 
 use common::faulty::{Fault, Faulty};
 use common::*;
@@ -24,7 +25,7 @@ on_every_store!(
     destroy_of_a_volume_in_use_is_refused,
     a_format_that_fails_anywhere_can_be_done_again,
     a_lost_answer_does_not_lose_the_volume,
-    metadata_of_another_machine_is_looked_for_and_missed,
+    metadata_of_another_volume_is_refused,
 );
 
 async fn a_volume_is_formatted_opened_used_and_opened_again(place: Place) {
@@ -42,8 +43,8 @@ async fn a_volume_is_formatted_opened_used_and_opened_again(place: Place) {
     let ino = create(&volume, "f");
     let data = pattern(1, 10_000);
     write_segment(&volume, &[(ino, 0, &data)]).await;
-    volume.close().unwrap();
-    volume.close().unwrap();
+    volume.close().await.unwrap();
+    volume.close().await.unwrap();
     drop(volume);
     let volume = place.open().await.unwrap();
     assert_eq!(read(&volume, ino).await, data);
@@ -62,7 +63,7 @@ async fn a_volume_in_use_names_its_holder(place: Place) {
     for part in ["/mnt/x", &std::process::id().to_string(), "umount /mnt/x", &place.location.to_string()] {
         assert!(message.contains(part), "{part:?} is missing in {message:?}");
     }
-    volume.close().unwrap();
+    volume.close().await.unwrap();
     place.open().await.unwrap();
 }
 
@@ -177,8 +178,12 @@ async fn destroy_removes_the_volume_and_nothing_else(place: Place) {
 
 async fn destroy_of_a_volume_in_use_is_refused(place: Place) {
     let volume = place.volume().await;
-    let options =
-        DestroyOptions { store: place.store.clone(), state_dir: place.state.clone(), without_metadata: true };
+    let options = DestroyOptions {
+        store: place.store.clone(),
+        state_dir: place.state.clone(),
+        force: true,
+        ..DestroyOptions::default()
+    };
     let error = Doomed::survey(&place.location, &options, &silent).await.err().unwrap();
     assert!(matches!(error, VolumeError::Held { .. }), "{error}");
     check_clean(&volume).await;
@@ -195,7 +200,8 @@ async fn a_format_that_fails_anywhere_can_be_done_again(place: Place) {
         for fault in [Fault::CrashBefore(change), Fault::CrashAfter(change)] {
             let faulty = Faulty::new(place.open_store(), None);
             faulty.arm_below(prefix, fault);
-            let made = format_in(&*faulty, &place.location, place.state.as_deref(), &small()).await;
+            let made =
+                format_in(Arc::clone(&faulty) as _, &place.location, place.state.as_deref(), &small()).await;
             assert!(faulty.has_fired() && made.is_err());
             match place.format(&small()).await {
                 Ok(_) => {}
@@ -216,7 +222,8 @@ async fn a_lost_answer_does_not_lose_the_volume(place: Place) {
     for (prefix, change) in FORMAT_CHANGES {
         let faulty = Faulty::new(place.open_store(), None);
         faulty.arm_below(prefix, Fault::LoseAnswer(change));
-        let made = format_in(&*faulty, &place.location, place.state.as_deref(), &small()).await;
+        let made =
+            format_in(Arc::clone(&faulty) as _, &place.location, place.state.as_deref(), &small()).await;
         assert!(faulty.has_fired());
         match made {
             Ok(_) => {
@@ -228,41 +235,29 @@ async fn a_lost_answer_does_not_lose_the_volume(place: Place) {
     }
 }
 
-async fn metadata_of_another_machine_is_looked_for_and_missed(place: Place) {
+async fn metadata_of_another_volume_is_refused(place: Place) {
     let base = place.dir.path().join("this machine");
-    let other = place.dir.path().join("that machine");
-    let open =
-        |base: &std::path::Path| OpenOptions { state_dir: Some(base.to_owned()), ..place.open_options() };
+    let open = OpenOptions { state_dir: Some(base.clone()), ..place.open_options() };
     let made = headrace_volume::format(&place.location, &place.store, Some(&base), &small()).await.unwrap();
-    let error = Volume::open(&place.location, &open(&other)).await.unwrap_err();
-    assert!(matches!(error, VolumeError::NoMetadata { .. }), "{error}");
-    let message = error.to_string();
     let uuid = made.uuid.to_string();
-    for part in [other.join(&uuid).to_str().unwrap(), &uuid, "--state-dir", "another machine"] {
-        assert!(message.contains(part), "{part:?} is missing in {message:?}");
-    }
-    // The wrong directory under the right name is found out.
     let second = headrace_volume::FormatOptions { name: "second".into(), ..small() };
     let elsewhere: Location = place.dir.path().join("second").to_str().unwrap().parse().unwrap();
     let wrong =
-        headrace_volume::format(&elsewhere, &StoreOptions::default(), Some(&other), &second).await.unwrap();
-    fs::rename(other.join(wrong.uuid.to_string()), other.join(&uuid)).unwrap();
-    let error = Volume::open(&place.location, &open(&other)).await.unwrap_err();
+        headrace_volume::format(&elsewhere, &StoreOptions::default(), Some(&base), &second).await.unwrap();
+    // The wrong directory under the right name is found out.
+    fs::remove_dir_all(base.join(&uuid)).unwrap();
+    fs::rename(base.join(wrong.uuid.to_string()), base.join(&uuid)).unwrap();
+    let error = Volume::open(&place.location, &open).await.unwrap_err();
     assert!(matches!(error, VolumeError::WrongMetadata { .. }), "{error}");
-    Volume::open(&place.location, &open(&base)).await.unwrap();
-
-    let blind = DestroyOptions {
+    assert!(error.to_string().contains(&wrong.uuid.to_string()), "{error}");
+    // A machine that has nothing of it can destroy it all the same.
+    let bare = DestroyOptions {
         state_dir: Some(place.dir.path().join("none")),
         store: place.store.clone(),
-        without_metadata: false,
+        ..DestroyOptions::default()
     };
-    assert!(matches!(
-        Doomed::survey(&place.location, &blind, &silent).await.err(),
-        Some(VolumeError::NoMetadata { .. })
-    ));
-    let blind = DestroyOptions { without_metadata: true, ..blind };
-    Doomed::survey(&place.location, &blind, &silent).await.unwrap().destroy(&silent).await.unwrap();
-    assert!(matches!(Volume::open(&place.location, &open(&base)).await, Err(VolumeError::NotAVolume { .. })));
+    Doomed::survey(&place.location, &bare, &silent).await.unwrap().destroy(&silent).await.unwrap();
+    assert!(matches!(Volume::open(&place.location, &open).await, Err(VolumeError::NotAVolume { .. })));
 }
 
 async fn destroy(place: &Place) {

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::settings::{FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings};
-use super::values::Span;
+use super::values::{Moment, Span};
 
 /// A POSIX file system for Linux whose data lives in object storage
 ///
@@ -89,6 +89,12 @@ pub enum Command {
     ///
     /// A mounted volume collects its garbage by itself; this does it now.
     Gc(GcCommand),
+    /// Rebuild a volume's metadata on this machine from the bucket, on request as it was at an earlier time
+    ///
+    /// A mount does this by itself when the metadata is not here, or is older than the bucket; this does it in any case: when
+    /// the metadata here is damaged, or to go back in time. With --at, the volume continues from that moment for everybody:
+    /// says what is undone and asks. The volume must not be mounted.
+    Restore(RestoreCommand),
     /// Delete a volume with all its data
     ///
     /// Says what goes and asks. The volume must not be mounted.
@@ -121,6 +127,17 @@ pub struct VolumeUrl {
     /// Where the volume is: a directory (/srv/vol) or an object store (s3://bucket/prefix)
     #[arg(value_name = "URL")]
     pub url: String,
+}
+
+/// Taking a volume from an owner that is gone.
+#[derive(Args, Debug)]
+pub struct TakeoverFlag {
+    /// Take the volume over from another machine that holds it and gives no sign of life; what that machine had not yet
+    /// shipped to the object store is lost
+    ///
+    /// Refused while that machine is alive. Not needed after a crash of this machine.
+    #[arg(long)]
+    pub takeover: bool,
 }
 
 /// `headrace format`
@@ -156,6 +173,9 @@ pub struct MountCommand {
     /// Stay in the foreground and log to standard error
     #[arg(short = 'f', long)]
     pub foreground: bool,
+
+    #[command(flatten)]
+    pub takeover: TakeoverFlag,
 
     #[command(flatten)]
     pub mount: MountSettings,
@@ -237,6 +257,28 @@ pub struct FsckCommand {
     #[arg(long)]
     pub data: bool,
 
+    /// Put the metadata in order, then check again
+    ///
+    /// Counts, lists and names that disagree are corrected; files without a name get one in lost+found. Data that is lost
+    /// stays lost, and reading it stays an error: the files are named. What cannot be kept is told, with its bytes.
+    #[arg(long, conflicts_with = "rebuild")]
+    pub repair: bool,
+
+    /// With --repair: only say what would be done
+    #[arg(short = 'n', long, requires = "repair")]
+    pub dry_run: bool,
+
+    /// Make the metadata anew from the stored data alone, when it and its log are lost
+    ///
+    /// Files come back with their data and, as far as that is known, their names. Refused while there is metadata here or a
+    /// log to restore from. Interrupted, it goes on where it was.
+    #[arg(long, conflicts_with = "data")]
+    pub rebuild: bool,
+
+    /// With --rebuild: even if there is metadata here (it is set aside) or a log to restore from
+    #[arg(long, requires = "rebuild")]
+    pub force: bool,
+
     #[command(flatten)]
     pub open: VolumeSettings,
     #[command(flatten)]
@@ -258,9 +300,12 @@ pub struct GcCommand {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 
-    /// Leave alone what became garbage more recently than this
+    /// Leave alone what became garbage more recently than this, or than the retention if that is longer
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub grace: Span,
+
+    #[command(flatten)]
+    pub takeover: TakeoverFlag,
 
     #[command(flatten)]
     pub open: VolumeSettings,
@@ -268,6 +313,35 @@ pub struct GcCommand {
     pub store: StoreSettings,
 
     /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace restore`
+#[derive(Args, Debug)]
+pub struct RestoreCommand {
+    #[command(flatten)]
+    pub volume: VolumeUrl,
+
+    /// Go back to this moment: RFC 3339 (2026-11-22T10:00:00Z), or how long ago (30m, 2h)
+    ///
+    /// Reaches as far back as the retention. The volume continues from there: later changes are undone, for everybody.
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<Moment>,
+
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+
+    #[command(flatten)]
+    pub takeover: TakeoverFlag,
+
+    #[command(flatten)]
+    pub open: VolumeSettings,
+    #[command(flatten)]
+    pub store: StoreSettings,
+
+    /// Print what was restored as JSON; with --at, needs --yes
     #[arg(long)]
     pub json: bool,
 }
@@ -282,10 +356,13 @@ pub struct DestroyCommand {
     #[arg(short = 'y', long)]
     pub yes: bool,
 
-    /// Go on although this machine does not have the volume's metadata; then nothing can tell whether another machine has
-    /// it mounted
+    #[command(flatten)]
+    pub takeover: TakeoverFlag,
+
+    /// Go on although nothing can tell whether another machine has the volume mounted: its key is lost, or what is in the
+    /// store is damaged
     #[arg(long)]
-    pub without_metadata: bool,
+    pub force: bool,
 
     #[command(flatten)]
     pub open: VolumeSettings,

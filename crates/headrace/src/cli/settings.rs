@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{ByteSize, Compression, LogFormat, Span, StoreOption, Switch, Threads};
+use super::values::{
+    ByteSize, Compression, Durable, Lease, LogFormat, Retention, Span, StoreOption, Switch, Threads,
+};
 use crate::config::section;
 
 /// The process itself.
@@ -117,8 +119,16 @@ pub struct VolumeSettings {
     /// A volume in a local directory keeps its metadata inside that directory.
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+
+    /// How long another machine has to see no sign of life before it may take the volume over: 2s to 10m [default: 30s]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    pub lease: Option<Lease>,
+
+    /// How far back "restore --at" reaches; what was deleted is kept in the store for so long: 0 to 365days [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub retention: Option<Retention>,
 }
-section!(VolumeSettings { key_file, state_dir });
+section!(VolumeSettings { key_file, state_dir, lease, retention });
 
 /// What is fixed when a volume is created.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -174,6 +184,11 @@ pub struct MountSettings {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
 
+    /// When fsync, and what else waits for durability, is answered: "local" when the change is on this machine's disk,
+    /// "bucket" when it is in the object store as well [default: local]
+    #[arg(long, value_name = "WHERE")]
+    pub durable: Option<Durable>,
+
     /// Threads that serve the kernel, 1 to 256 [default: from the number of cores]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<Threads>,
@@ -183,7 +198,7 @@ pub struct MountSettings {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 }
-section!(MountSettings { read_only, allow_other, memory, threads, log_file } lists { options });
+section!(MountSettings { read_only, allow_other, memory, durable, threads, log_file } lists { options });
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 
@@ -95,6 +95,93 @@ impl FromStr for Switch {
 pub fn on(switch: Option<Switch>) -> bool {
     switch.is_some_and(|s| s.0)
 }
+
+/// A moment in the past: RFC 3339 (`2026-11-22T10:00:00Z`), or how long ago (`90m`, `2h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The moment itself.
+    At(SystemTime),
+    /// This long before now.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// The moment, seen from `now`; the beginning of time where it lies before it.
+    pub fn before(self, now: SystemTime) -> SystemTime {
+        match self {
+            Moment::At(time) => time,
+            Moment::Ago(span) => now.checked_sub(span).unwrap_or(SystemTime::UNIX_EPOCH),
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let text = text.trim();
+        // A space instead of the T, and no zone, are taken as people write them: UTC.
+        let stamp = text.replacen(' ', "T", 1);
+        let zoned = if stamp.ends_with(['Z', 'z']) { stamp.clone() } else { format!("{stamp}Z") };
+        if let Ok(time) = humantime::parse_rfc3339(&zoned) {
+            return Ok(Moment::At(time));
+        }
+        match humantime::parse_duration(text) {
+            Ok(span) => Ok(Moment::Ago(span)),
+            Err(_) => Err(BadValue(format!(
+                "\"{text}\" is no time; write it like 2026-11-22T10:00:00Z (UTC), or how long ago: 90s, 30m, 2h"
+            ))),
+        }
+    }
+}
+
+/// When a change counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durable {
+    /// When it is on this machine's disk; it is in the bucket a second or so later.
+    Local,
+    /// When it is in the bucket.
+    Bucket,
+}
+
+impl FromStr for Durable {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        <Durable as ValueEnum>::from_str(text.trim(), true)
+            .map_err(|_| BadValue(format!("\"{text}\" is neither local nor bucket")))
+    }
+}
+
+/// A span of time within bounds, in whole seconds.
+macro_rules! bounded_span {
+    ($(#[$doc:meta])* $name:ident, $least:expr, $most:expr, $says:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(pub Duration);
+
+        impl FromStr for $name {
+            type Err = BadValue;
+
+            fn from_str(text: &str) -> Result<Self, BadValue> {
+                let Span(span) = text.parse()?;
+                if span < Duration::from_secs($least) || span > Duration::from_secs($most) {
+                    return Err(BadValue(format!(concat!("\"{}\" is not within ", $says), text)));
+                }
+                Ok($name(span))
+            }
+        }
+    };
+}
+
+bounded_span!(
+    /// How long ownership of a volume lasts without being renewed: 2 s to 10 min.
+    Lease, 2, 600, "2s and 10m"
+);
+bounded_span!(
+    /// How far back a volume can be restored: 0 to 365 days.
+    Retention, 0, 365 * 24 * 3600, "0 and 365days"
+);
 
 /// `KEY=VALUE`, handed to the object store's library as it is.
 #[derive(Clone, PartialEq, Eq)]
@@ -214,6 +301,30 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_stamps_or_ages() {
+        let stamp = humantime::parse_rfc3339("2026-11-22T10:00:00Z").unwrap();
+        for text in ["2026-11-22T10:00:00Z", "2026-11-22 10:00:00", " 2026-11-22T10:00:00z "] {
+            assert_eq!(text.parse(), Ok(Moment::At(stamp)), "{text}");
+        }
+        assert_eq!("90m".parse(), Ok(Moment::Ago(Duration::from_secs(5400))));
+        assert_eq!(Moment::Ago(Duration::from_secs(60)).before(stamp), stamp - Duration::from_secs(60));
+        assert_eq!(Moment::Ago(Duration::MAX).before(stamp), SystemTime::UNIX_EPOCH);
+        for text in ["", "yesterday", "10:00", "2026-13-01T00:00:00Z"] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn leases_and_retentions_have_bounds() {
+        assert_eq!("30".parse(), Ok(Lease(Duration::from_secs(30))));
+        assert!("1s".parse::<Lease>().is_err() && "11m".parse::<Lease>().is_err());
+        assert_eq!("0".parse(), Ok(Retention(Duration::ZERO)));
+        assert!("400days".parse::<Retention>().unwrap_err().0.contains("365days"));
+        assert_eq!("Bucket".parse(), Ok(Durable::Bucket));
+        assert!("disk".parse::<Durable>().unwrap_err().0.contains("local"));
+    }
+
+    #[test]
     fn store_options_hide_their_value() {
         let option: StoreOption = "secret_access_key=hunter2=x".parse().unwrap();
         assert_eq!(option.value, "hunter2=x");
@@ -229,6 +340,9 @@ mod tests {
             let _ = text.parse::<Switch>();
             let _ = text.parse::<StoreOption>();
             let _ = text.parse::<Threads>();
+            let _ = text.parse::<Moment>();
+            let _ = text.parse::<Lease>();
+            let _ = text.parse::<Durable>();
         }
     }
 }

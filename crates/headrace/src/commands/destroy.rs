@@ -13,21 +13,24 @@ use crate::output::{self, human};
 pub struct How {
     /// Do not ask.
     pub yes: bool,
-    /// The volume's metadata need not be here.
-    pub without_metadata: bool,
+    /// Do not look whether it is in use.
+    pub force: bool,
     /// Answer in JSON.
     pub json: bool,
 }
 
 /// Runs the command.
 pub fn run(call: &Call, url: &str, how: How) -> Result<(), Failure> {
-    let How { yes, without_metadata, json } = how;
+    let How { yes, force, json } = how;
     let settings = call.begin(Some(url))?;
     let location = open::location(url)?;
     let options = DestroyOptions {
         store: open::store_options(&settings)?,
         state_dir: open::state_dir(&settings)?,
-        without_metadata,
+        key: open::master_key(&settings)?,
+        force,
+        takeover: settings.takeover,
+        lease: settings.volume.lease.map(|lease| lease.0),
     };
     if !yes && !io::stdin().is_terminal() {
         return Err(Failure::usage("destroy asks before it deletes, and there is no terminal to ask on")
@@ -39,7 +42,10 @@ pub fn run(call: &Call, url: &str, how: How) -> Result<(), Failure> {
         drop(bar);
         if !yes {
             output::say(&describe(doomed.plan()));
-            confirm(&doomed.plan().name)?;
+            if let Err(failure) = confirm(&doomed.plan().name) {
+                doomed.spare().await;
+                return Err(failure);
+            }
         }
         let bar = Progress::new("deleting");
         let report = doomed.destroy(&progress::on_bar(&bar)).await?;
@@ -57,9 +63,11 @@ fn describe(plan: &DestroyPlan) -> String {
         human::bytes(plan.bytes),
         human::plural(plan.segments, "segment", "segments"),
     );
-    if let Some(dir) = &plan.state_dir {
-        text.push_str(&format!("  its metadata in {}\n", output::path(dir)));
-    }
+    text.push_str(&format!(
+        "  its metadata in {} and on this machine in {}\n",
+        human::plural(plan.log_objects, "object", "objects"),
+        output::path(&plan.state_dir)
+    ));
     if plan.foreign > 0 {
         text.push_str(&format!(
             "{} there that are not the volume's stay",
@@ -74,13 +82,14 @@ fn describe(plan: &DestroyPlan) -> String {
     text
 }
 
-fn confirm(name: &str) -> Result<(), Failure> {
+/// Asks for the volume's name.
+pub fn confirm(name: &str) -> Result<(), Failure> {
     let mut answer = String::new();
     io::stdin().lock().take(1024).read_line(&mut answer).context(|| "cannot read the answer".to_owned())?;
     if answer.trim_end_matches(['\r', '\n']) == name {
         return Ok(());
     }
-    Err(Failure::new("that is not the volume's name: nothing was deleted"))
+    Err(Failure::new("that is not the volume's name: nothing was done"))
 }
 
 fn summary(report: &DestroyReport, url: &str) -> String {

@@ -16,7 +16,7 @@ impl From<VolumeError> for Failure {
     fn from(error: VolumeError) -> Failure {
         let failure = Failure::new("").because(&error);
         match &error {
-            VolumeError::Held { .. } => failure.exit(Exit::InUse),
+            VolumeError::Held { .. } | VolumeError::HeldElsewhere { .. } => failure.exit(Exit::InUse),
             VolumeError::NotAVolume { .. } | VolumeError::NoMetadata { .. } => failure.exit(Exit::NotFound),
             VolumeError::KeyNeeded { .. } | VolumeError::KeyWrong { .. } => failure.exit(Exit::Denied),
             VolumeError::InvalidOption { .. } => failure.exit(Exit::Usage),

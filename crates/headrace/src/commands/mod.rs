@@ -13,6 +13,7 @@ mod man;
 mod mount;
 mod open;
 pub mod progress;
+mod restore;
 mod status;
 mod umount;
 mod version;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::command::{Cli, Command};
+use crate::cli::command::{Cli, Command, TakeoverFlag};
 use crate::cli::settings::{StoreSettings, VolumeSettings};
 use crate::config::Settings;
 use crate::failure::{Context, Failure};
@@ -58,6 +59,11 @@ impl Call {
         self.flags.store = store;
         self
     }
+
+    fn taking_over(mut self, flag: &TakeoverFlag) -> Call {
+        self.flags.takeover = flag.takeover;
+        self
+    }
 }
 
 /// Runs a command.
@@ -79,21 +85,32 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
                 create: c.create,
                 foreground: c.foreground,
             };
-            mount::run(&call.with_flags(c.open, c.store), what)
+            mount::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), what)
         }
         Command::Umount(c) => umount::run(&call, &c),
         Command::Status(c) => status::run(&call, &c),
         Command::Info(c) => info::run(&call, &c),
         Command::Du(c) => du::run(&call, &c),
         Command::Flush(c) => flush::run(&call, &c),
-        Command::Fsck(c) => fsck::run(&call.with_flags(c.open, c.store), &c.volume.url, c.data, c.json),
+        Command::Fsck(c) => {
+            let mode = match (c.repair, c.rebuild) {
+                (true, _) => fsck::Mode::Repair { data: c.data, dry_run: c.dry_run },
+                (_, true) => fsck::Mode::Rebuild { force: c.force },
+                _ => fsck::Mode::Check { data: c.data },
+            };
+            fsck::run(&call.with_flags(c.open, c.store), &c.volume.url, mode, c.json)
+        }
         Command::Gc(c) => {
             let what = gc::What { target: c.target, dry_run: c.dry_run, grace: c.grace.0, json: c.json };
-            gc::run(&call.with_flags(c.open, c.store), &what)
+            gc::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), &what)
+        }
+        Command::Restore(c) => {
+            let what = restore::What { url: c.volume.url, at: c.at, yes: c.yes, json: c.json };
+            restore::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), what)
         }
         Command::Destroy(c) => {
-            let how = destroy::How { yes: c.yes, without_metadata: c.without_metadata, json: c.json };
-            destroy::run(&call.with_flags(c.open, c.store), &c.volume.url, how)
+            let how = destroy::How { yes: c.yes, force: c.force, json: c.json };
+            destroy::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), &c.volume.url, how)
         }
         Command::Version(c) => version::run(&c),
         Command::Completions(c) => completions::run(&c),

@@ -12,7 +12,7 @@ use crate::cli::url;
 use crate::cli::values::on;
 use crate::config::Settings;
 use crate::daemon::serve::{self, Plan};
-use crate::daemon::{background, runtime_dir};
+use crate::daemon::{allocator, background, runtime_dir};
 use crate::failure::{Context, Failure};
 use crate::logging::file::LogFile;
 use crate::logging::{self, Target, Verbosity};
@@ -51,7 +51,7 @@ pub fn run(call: &Call, what: What) -> Result<(), Failure> {
     // Mistakes in usage are found here, with the exit code they deserve.
     let plan = plan(&settings, &what)?;
     let bar = Progress::new(&format!("mounting {}", plan.location));
-    let ready = background::start(&call.args)?;
+    let ready = background::start(&call.args, &mut super::progress::of_daemon(&bar))?;
     drop(bar);
     for warning in &ready.warnings {
         output::say(&format!("headrace: warning: {warning}"));
@@ -78,6 +78,8 @@ fn in_background(settings: &Settings, what: &What) -> Result<(), Failure> {
 }
 
 fn serve(plan: Plan) -> Result<(), Failure> {
+    allocator::limit();
+    allocator::trim_in_background();
     let runtime = super::runtime()?;
     let result = runtime.block_on(serve::serve(plan));
     // What still runs waits for a mount that others hold; it has nothing left to write.
@@ -112,7 +114,8 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
             output::human::bytes(MIN_MEMORY)
         )));
     }
-    let open = open::open_options(settings, Some(&mountpoint), options.read_only)?;
+    let mut open = open::open_options(settings, Some(&mountpoint), options.read_only)?;
+    open.memory = Some(vfs.memory);
     Ok(Plan {
         location: open::location(&what.url)?,
         mountpoint,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use headrace_layout::crypto::MasterKey;
 use headrace_store::{Location, Secret, StoreOptions};
-use headrace_volume::{FormatOptions, OpenOptions, Volume};
+use headrace_volume::{Durability, FormatOptions, OpenOptions, Volume};
 use zeroize::Zeroizing;
 
 use crate::cli::url;
-use crate::cli::values::{ByteSize, on};
+use crate::cli::values::{ByteSize, Durable, on};
 use crate::config::Settings;
 use crate::failure::{Context, Exit, Failure};
 
@@ -87,7 +87,17 @@ pub fn open_options(
     mountpoint: Option<&Path>,
     read_only: bool,
 ) -> Result<OpenOptions, Failure> {
+    let defaults = OpenOptions::default();
+    let durability = match settings.mount.durable {
+        Some(Durable::Bucket) => Durability::Bucket,
+        Some(Durable::Local) | None => Durability::Local,
+    };
     Ok(OpenOptions {
+        durability,
+        lease: settings.volume.lease.map_or(defaults.lease, |lease| lease.0),
+        retention: settings.volume.retention.map_or(defaults.retention, |retention| retention.0),
+        takeover: settings.takeover,
+        memory: settings.mount.memory.map(|size| size.0),
         state_dir: state_dir(settings)?,
         store: store_options(settings)?,
         key: master_key(settings)?,

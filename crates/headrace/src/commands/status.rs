@@ -1,6 +1,6 @@
 //! `headrace status`
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -130,10 +130,67 @@ fn render(status: &Value) -> String {
             ),
         )
         .add("log", text("log_file"));
+    let log = &status["log"];
+    if log.is_object() {
+        fields.add("in the bucket", shipped(log)).add("epoch", epoch(log));
+    }
+    if let Some(problem) = problem(log) {
+        fields.add("problem", problem);
+    }
     if let Some(error) = status.get("last_error").and_then(Value::as_str) {
         fields.add("last error", output::name(error.as_bytes()));
     }
     format!("{}\n{}", text("mountpoint"), fields.render(2))
+}
+
+/// How far the metadata in the bucket is behind: what the loss of this machine would take.
+fn shipped(log: &Value) -> String {
+    let number = |name: &str| log.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let transactions = number("lag_transactions");
+    let behind = match transactions {
+        0 => "everything".to_owned(),
+        n => format!(
+            "all but {} ({}{})",
+            human::plural(n, "transaction", "transactions"),
+            human::bytes(number("lag_bytes")),
+            match number("lag_ms") {
+                0 => String::new(),
+                ms => format!(", the oldest {} ago", human::duration(Duration::from_millis(ms))),
+            }
+        ),
+    };
+    let waits = match log.get("durability").and_then(Value::as_str) {
+        Some("bucket") => "; fsync waits for it",
+        _ => "; fsync waits for this machine's disk only",
+    };
+    let snapshot = match log.get("last_snapshot_ms").and_then(Value::as_u64) {
+        Some(ms) => {
+            let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+            let ago = at.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            format!("; last snapshot {} ago", human::duration(Duration::from_secs(ago.as_secs())))
+        }
+        None => String::new(),
+    };
+    format!("{behind}{waits}{snapshot}")
+}
+
+fn epoch(log: &Value) -> String {
+    let number = |name: &str| log.get(name).and_then(Value::as_u64).unwrap_or(0);
+    format!("{}, log object {}, transaction {}", number("epoch"), number("log_number"), number("position"))
+}
+
+/// What is wrong with the log, if something is.
+fn problem(log: &Value) -> Option<String> {
+    let says = match log.get("state").and_then(Value::as_str)? {
+        "lagging" => "metadata cannot be shipped to the bucket, it is tried again",
+        "lapsed" => "the lease could not be renewed: nothing is acknowledged as durable until it is",
+        "fenced" => "the volume was taken over by another owner",
+        _ => return None,
+    };
+    Some(match log.get("error").and_then(Value::as_str) {
+        Some(error) => format!("{says}: {}", output::name(error.as_bytes())),
+        None => says.to_owned(),
+    })
 }
 
 fn free(space: &Value) -> String {
@@ -159,6 +216,11 @@ mod tests {
             "uptime_secs": 3725, "read_only": false, "encrypted": true, "compression": "lz4",
             "figures": { "dirty_bytes": 1536, "dirty_limit": 2048, "open_files": 1234, "bytes": 1024, "inodes": 1 },
             "space": { "blocks": 1 << 30, "bavail": 1 << 20, "bsize": 4096 },
+            "log": {
+                "epoch": 3, "durability": "local", "position": 100, "shipped_position": 90, "lag_transactions": 10,
+                "lag_bytes": 2048, "lag_ms": 1500, "log_number": 12, "last_snapshot_ms": null, "state": "lagging",
+                "error": "connection refused",
+            },
         }));
         for part in [
             "process 7 (version 0.1.0) for 1h 2m",
@@ -166,6 +228,10 @@ mod tests {
             "1,234",
             "compressed with lz4, encrypted",
             "4.0 GiB of 4.0 TiB",
+            "all but 10 transactions (2.0 KiB, the oldest",
+            "this machine's disk only",
+            "3, log object 12",
+            "tried again: connection refused",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

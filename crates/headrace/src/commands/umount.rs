@@ -22,10 +22,20 @@ const EXIT_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the command.
 pub fn run(call: &Call, command: &UmountCommand) -> Result<(), Failure> {
     let settings = call.begin(None)?;
-    let entry = find::entry(&command.mountpoint)?;
-    let at = output::path(&entry.mount_point);
-    let Some(record) = find::by_entry(&entry, settings.process.runtime_dir.as_deref()) else {
-        return without_daemon(&entry, &at);
+    let runtime_dir = settings.process.runtime_dir.as_deref();
+    // A daemon whose mount is gone already may still be writing out.
+    let (record, at) = match find::entry(&command.mountpoint) {
+        Ok(entry) => {
+            let at = output::path(&entry.mount_point);
+            match find::by_entry(&entry, runtime_dir) {
+                Some(record) => (record, at),
+                None => return without_daemon(&entry, &at),
+            }
+        }
+        Err(failure) => match find::ending(&command.mountpoint, runtime_dir) {
+            Some(record) => (record, output::path(&command.mountpoint)),
+            None => return Err(failure),
+        },
     };
     // Before the request: afterwards the number could already be another process's.
     let daemon = process(record.pid);

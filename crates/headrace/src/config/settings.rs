@@ -16,6 +16,8 @@ pub struct Settings {
     pub format: FormatSettings,
     /// How a volume is mounted.
     pub mount: MountSettings,
+    /// Take the volume over from an owner that is gone. Only ever a flag: in a file it would be an accident waiting.
+    pub takeover: bool,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
         self.volume.fill_from(lower.volume);
         self.format.fill_from(lower.format);
         self.mount.fill_from(lower.mount);
+        self.takeover |= lower.takeover;
     }
 }
 

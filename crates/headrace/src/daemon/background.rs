@@ -1,7 +1,7 @@
 //! Leaving a daemon in the background.
 //!
-//! The parent starts this program again (a fork of a process with threads would be unsound) and waits for one line on
-//! the child's standard output: that the file system is there, or why not. Secrets are not passed: the child reads the
+//! The parent starts this program again (a fork of a process with threads would be unsound) and waits for a line on
+//! the child's standard output: that the file system is there, or why not. Lines before it say how far it is. Secrets are not passed: the child reads the
 //! same files and environment again.
 
 use std::ffi::OsString;
@@ -9,10 +9,12 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::control::protocol::Problem;
+use super::control::protocol::{PROGRESS_INTERVAL, Problem, Step};
 use crate::cli::command::BACKGROUND_CHILD;
 use crate::failure::{Context, Failure};
 
@@ -23,6 +25,8 @@ const MAX_REPORT: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
+    /// It goes on.
+    Progress(Step),
     /// The file system is there.
     Ready(Ready),
     /// It will not be.
@@ -38,8 +42,9 @@ pub struct Ready {
     pub warnings: Vec<String>,
 }
 
-/// The parent's part: starts `args` (the first is the program's name) in the background and waits until it is ready.
-pub fn start(args: &[OsString]) -> Result<Ready, Failure> {
+/// The parent's part: starts `args` (the first is the program's name) in the background and waits until it is ready; `step`
+/// sees how far it is.
+pub fn start(args: &[OsString], step: &mut dyn FnMut(Step)) -> Result<Ready, Failure> {
     let failed = || "cannot start the background process".to_owned();
     // A program that was replaced on disk meanwhile can still be started through /proc, if under another name.
     let program =
@@ -49,17 +54,24 @@ pub fn start(args: &[OsString]) -> Result<Ready, Failure> {
         command.arg0(name).arg(format!("--{BACKGROUND_CHILD}")).args(rest);
     }
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context(failed)?;
-    let mut line = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).take(MAX_REPORT).read_until(b'\n', &mut line).context(failed)?;
-    }
-    match serde_json::from_slice(&line) {
+    let mut stdout = child.stdout.take().map(BufReader::new);
+    let last = loop {
+        let mut line = Vec::new();
+        if let Some(stdout) = &mut stdout {
+            stdout.take(MAX_REPORT).read_until(b'\n', &mut line).context(failed)?;
+        }
+        match serde_json::from_slice(&line) {
+            Ok(Report::Progress(progress)) => step(progress),
+            last => break last,
+        }
+    };
+    match last {
         Ok(Report::Ready(ready)) => Ok(ready),
         Ok(Report::Failed(problem)) => {
             reap(&mut child);
             Err(problem.into())
         }
-        Err(_) => {
+        Ok(Report::Progress(_)) | Err(_) => {
             let status = child.wait().context(failed)?;
             Err(Failure::new(format!(
                 "the background process ended before the file system was there: {}",
@@ -98,6 +110,19 @@ pub fn report(report: &Report) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(&line)?;
     out.flush()
+}
+
+/// The child's part: tells the parent how far it is, now and then. Whether anybody hears it does not matter here.
+pub fn progress() -> impl Fn(Step) + Send + Sync {
+    let last: Mutex<Option<Instant>> = Mutex::new(None);
+    move |step| {
+        let now = Instant::now();
+        let mut last = last.lock();
+        if last.is_none_or(|last| now.duration_since(last) >= PROGRESS_INTERVAL) {
+            *last = Some(now);
+            let _ = report(&Report::Progress(step));
+        }
+    }
 }
 
 /// The child's part: lets go of everything that its parent's terminal and directory have lent it.

@@ -73,6 +73,12 @@ pub fn by_entry(entry: &MountEntry, runtime_dir: Option<&Path>) -> Option<Record
     living(runtime_dir).into_iter().find(|r| r.dev == dev)
 }
 
+/// The daemon of what was mounted at `mountpoint` and is not any more.
+pub fn ending(mountpoint: &Path, runtime_dir: Option<&Path>) -> Option<Record> {
+    let at = mountpoint.canonicalize().or_else(|_| std::path::absolute(mountpoint)).ok()?;
+    living(runtime_dir).into_iter().find(|record| record.dev.is_empty() && record.mountpoint == at)
+}
+
 /// The daemon of what is mounted at exactly `mountpoint`.
 pub fn by_mountpoint(mountpoint: &Path, runtime_dir: Option<&Path>) -> Result<Record, Failure> {
     let entry = entry(mountpoint)?;

@@ -1,4 +1,7 @@
 //! The end of a daemon: everything that was acknowledged goes to the store first, however long that takes.
+//!
+//! What is durable on this machine and only not yet in the bucket need not be waited for: it can be left for the next mount
+//! here, when somebody asks for that, or when the store has been away for long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +9,7 @@ use std::time::{Duration, Instant};
 use headrace_store::ErrorKind;
 use headrace_vfs::{Error, Vfs};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::notify;
 use super::signals::{Asked, Signals};
@@ -19,70 +23,137 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const HOPELESS_ATTEMPTS: u32 = 3;
 /// How often the service manager and the log are told how it goes.
 const TELL: Duration = Duration::from_secs(5);
+/// How long the store may be away before what is safe on this machine is left there.
+const LEAVE_AFTER: Duration = Duration::from_secs(600);
 
 /// Why the last attempt failed, for those who wait.
 pub type LastError = Arc<Mutex<Option<String>>>;
 
-/// Writes everything out and closes the volume. Signals say how far it is; they do not stop it.
-pub async fn finish(
-    vfs: &Arc<Vfs>,
-    signals: &mut Signals,
-    log: Option<&LogFile>,
-    last_error: &LastError,
-) -> Result<(), Failure> {
-    let started = Instant::now();
-    let mut attempts = 0;
-    let mut pause = PAUSES.0;
-    loop {
-        attempts += 1;
-        let attempt = Arc::clone(vfs);
-        let mut attempt = tokio::spawn(async move { attempt.shutdown().await });
-        let result = loop {
-            tokio::select! {
-                result = &mut attempt => break result,
-                asked = signals.next() => answer(asked, vfs, log),
-                () = tokio::time::sleep(TELL) => notify::still_working(&left(vfs), 6 * TELL),
-            }
-        };
-        let error = match result {
-            Ok(Ok(())) => {
-                tracing::info!(seconds = started.elapsed().as_secs_f32(), "everything is written out");
-                return Ok(());
-            }
-            Ok(Err(error)) => error,
-            Err(error) => Error::Internal(error.to_string()),
-        };
-        *last_error.lock() = Some(error.to_string());
-        if !time_may_cure(&error) && attempts >= HOPELESS_ATTEMPTS {
-            tracing::error!(%error, left = left(vfs), "giving up: what is left is lost");
-            return Err(
-                Failure::new(format!("{} could not be written out and is lost", left(vfs))).because(&error)
-            );
-        }
-        tracing::error!(%error, left = left(vfs), retry_secs = pause.as_secs(), "cannot write everything out");
-        let until = tokio::time::Instant::now() + pause;
-        notify::still_working(&left(vfs), pause + 6 * TELL);
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => break,
-                asked = signals.next() => answer(asked, vfs, log),
-            }
-        }
-        pause = (pause * 2).min(PAUSES.1);
-    }
+/// Whether somebody asked to leave behind what is safe on this machine.
+pub type Leave = watch::Sender<bool>;
+
+/// The end of one mount.
+pub struct Finish<'a> {
+    /// What is ending.
+    pub vfs: &'a Arc<Vfs>,
+    /// The log, where it is a file.
+    pub log: Option<&'a LogFile>,
+    /// For those who wait.
+    pub last_error: &'a LastError,
+    /// For those who do not want to.
+    pub leave: watch::Receiver<bool>,
 }
 
-fn answer(asked: Asked, vfs: &Vfs, log: Option<&LogFile>) {
-    match asked {
-        Asked::End => {
-            let text =
-                format!("still writing out {}; \"kill -9 {}\" would lose it", left(vfs), std::process::id());
-            tracing::warn!("{text}");
-            if log.is_none() {
-                crate::output::say(&format!("headrace: {text}"));
+impl Finish<'_> {
+    /// Writes everything out and closes the volume. A signal says how far it is; it does not stop it, unless nothing is left
+    /// but what this machine keeps safe.
+    pub async fn run(mut self, signals: &mut Signals) -> Result<(), Failure> {
+        let started = Instant::now();
+        let mut attempts = 0;
+        let mut pause = PAUSES.0;
+        loop {
+            attempts += 1;
+            let attempt = Arc::clone(self.vfs);
+            let mut attempt = tokio::spawn(async move { attempt.shutdown().await });
+            let result = loop {
+                tokio::select! {
+                    result = &mut attempt => break result,
+                    asked = signals.next() => if self.answer(asked) {
+                        attempt.abort();
+                        return self.leave().await;
+                    },
+                    () = tokio::time::sleep(TELL) => notify::still_working(&left(self.vfs), 6 * TELL),
+                }
+            };
+            let error = match result {
+                Ok(Ok(())) => {
+                    tracing::info!(seconds = started.elapsed().as_secs_f32(), "everything is written out");
+                    return Ok(());
+                }
+                Ok(Err(error)) => error,
+                Err(error) => Error::Internal(error.to_string()),
+            };
+            *self.last_error.lock() = Some(error.to_string());
+            if !time_may_cure(&error) && attempts >= HOPELESS_ATTEMPTS {
+                return self.give_up(&error).await;
             }
+            tracing::error!(%error, left = left(self.vfs), retry_secs = pause.as_secs(), "cannot write everything out");
+            if self.is_safe() && (*self.leave.borrow() || started.elapsed() >= LEAVE_AFTER) {
+                return self.leave().await;
+            }
+            let until = tokio::time::Instant::now() + pause;
+            notify::still_working(&left(self.vfs), pause + 6 * TELL);
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep_until(until) => break,
+                    asked = signals.next() => if self.answer(asked) {
+                        return self.leave().await;
+                    },
+                    Ok(()) = self.leave.changed() => if *self.leave.borrow_and_update() && self.is_safe() {
+                        return self.leave().await;
+                    },
+                }
+            }
+            pause = (pause * 2).min(PAUSES.1);
         }
-        Asked::ReopenLog => reopen(log),
+    }
+
+    /// Whether all that is left survives the end of this process.
+    fn is_safe(&self) -> bool {
+        let status = self.vfs.status();
+        status.dirty_bytes == 0 && status.metadata_pending_bytes == 0
+    }
+
+    /// Says how far it is; true if what is left should be left.
+    fn answer(&self, asked: Asked) -> bool {
+        if asked == Asked::ReopenLog {
+            reopen(self.log);
+            return false;
+        }
+        let safe = self.is_safe();
+        // Not before it is known that writing out does not simply work.
+        if safe && self.last_error.lock().is_some() {
+            return true;
+        }
+        let text = if safe {
+            format!("still shipping {}, which are safe on this machine", left(self.vfs))
+        } else {
+            format!("still writing out {}; \"kill -9 {}\" would lose it", left(self.vfs), std::process::id())
+        };
+        self.tell(&text);
+        false
+    }
+
+    fn tell(&self, text: &str) {
+        tracing::warn!("{text}");
+        if self.log.is_none() {
+            crate::output::say(&format!("headrace: {text}"));
+        }
+    }
+
+    /// Ends with a part of the log on this machine only.
+    async fn leave(&self) -> Result<(), Failure> {
+        let left = left(self.vfs);
+        let dir = crate::output::path(self.vfs.volume().state_dir.path());
+        tracing::warn!(left, "ending without the store: the next mount on this machine ships the rest");
+        self.vfs.leave().await;
+        Err(Failure::new(format!(
+            "{left} are only on this machine, in {dir}: the store could not be reached"
+        ))
+        .advise("Nothing is lost: the next mount on this machine ships them."))
+    }
+
+    async fn give_up(&self, error: &Error) -> Result<(), Failure> {
+        let left = left(self.vfs);
+        let safe = self.is_safe();
+        tracing::error!(%error, left, safe, "giving up: trying again would not help");
+        self.vfs.leave().await;
+        let what = if safe {
+            format!("{left} could not be shipped and are only on this machine")
+        } else {
+            format!("{left} could not be written out and is lost")
+        };
+        Err(Failure::new(what).because(error))
     }
 }
 
@@ -99,11 +170,18 @@ pub fn reopen(log: Option<&LogFile>) {
 /// What is not in the store yet, for a person.
 pub fn left(vfs: &Vfs) -> String {
     let status = vfs.status();
-    let metadata = status.metadata_pending_bytes;
-    if metadata == 0 {
-        return human::bytes(status.dirty_bytes);
+    let mut parts = Vec::new();
+    if status.dirty_bytes > 0 {
+        parts.push(format!("{} of data", human::bytes(status.dirty_bytes)));
     }
-    format!("{} of data and {} of metadata", human::bytes(status.dirty_bytes), human::bytes(metadata))
+    if status.metadata_pending_bytes > 0 {
+        parts.push(format!("{} of metadata", human::bytes(status.metadata_pending_bytes)));
+    }
+    if let Some(log) = status.log.filter(|log| log.lag_transactions > 0) {
+        let transactions = human::plural(log.lag_transactions, "transaction", "transactions");
+        parts.push(format!("{transactions} ({})", human::bytes(log.lag_bytes)));
+    }
+    if parts.is_empty() { human::bytes(0) } else { parts.join(" and ") }
 }
 
 /// Whether trying again later makes sense: the store may come back, a disk may be freed, a permission be given.
@@ -113,6 +191,7 @@ fn time_may_cure(error: &Error) -> bool {
             !matches!(e.kind, ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Unsupported)
         }
         Error::Meta(headrace_meta::MetaError::Kv(e)) => matches!(e, headrace_kv::KvError::Full { .. }),
+        Error::NotShipped(_) => true,
         _ => false,
     }
 }

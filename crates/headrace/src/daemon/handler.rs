@@ -14,10 +14,11 @@ use tokio::sync::watch;
 
 use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
 use super::control::server::{Answer, Handler, Steps};
-use super::finish::{self, LastError};
+use super::finish::{self, LastError, Leave};
 use super::users;
 use crate::commands;
 use crate::failure::{Context, Exit, Failure};
+use crate::output::human;
 
 /// How long a lazy unmount waits for the last user before it leaves the rest to the daemon.
 const LAZY_PATIENCE: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ pub struct Daemon {
     pub started: Instant,
     /// Why the last attempt to write everything out failed.
     pub last_error: LastError,
+    /// Told when what is safe on this machine need not be waited for.
+    pub leave: Leave,
     /// Set when everything is written out, or given up.
     pub ended: watch::Receiver<Ended>,
 }
@@ -106,6 +109,7 @@ impl Daemon {
             "memory_resident": resident_bytes(),
             "figures": to_value(&self.vfs.status())?,
             "store": to_value(&self.vfs.volume().store_counters.stats())?,
+            "log": self.vfs.volume().log_status(),
             "space": space.map(|s| to_value(&s)).transpose()?,
             "last_error": self.last_error.lock().clone(),
         });
@@ -115,8 +119,9 @@ impl Daemon {
         Ok(status)
     }
 
+    /// Everything written so far goes to the store: data, and the metadata's log.
     async fn flush(&self, steps: &Steps) -> Result<(), Failure> {
-        let mut flush = std::pin::pin!(self.vfs.flush_all());
+        let mut flush = std::pin::pin!(self.vfs.ship_all());
         let start = self.vfs.status().dirty_bytes;
         loop {
             tokio::select! {
@@ -131,12 +136,25 @@ impl Daemon {
     fn not_flushed(&self, error: &headrace_vfs::Error) -> Failure {
         Failure::new(format!("cannot write out {} of {}", finish::left(&self.vfs), self.mountpoint()))
             .because(error)
-            .advise("The volume stays mounted and nothing is lost; try again when the cause is gone.")
+            .advise(
+                "The volume stays mounted and nothing is lost; try again when the cause is gone. What is safe on this \
+                 machine can be left for the next mount here with \"headrace umount --lazy\".",
+            )
     }
 
     /// Progress towards no dirty bytes, from `start` of them.
     fn flushing(&self, start: u64) -> Step {
-        let left = self.vfs.status().dirty_bytes;
+        let status = self.vfs.status();
+        let left = status.dirty_bytes;
+        if left == 0
+            && let Some(log) = status.log.filter(|log| log.lag_transactions > 0)
+        {
+            let what = format!(
+                "shipping {} of metadata",
+                human::plural(log.lag_transactions, "transaction", "transactions")
+            );
+            return Step { what, done: 0, total: 0, bytes: true };
+        }
         let total = start.max(left);
         Step { what: "writing out".into(), done: total - left, total, bytes: true }
     }
@@ -182,7 +200,7 @@ impl Daemon {
 
     /// Flushes while the mount still works, unmounts, and waits for the daemon's own last flush.
     async fn shutdown(&self, lazy: bool, steps: &Steps) -> Result<Value, Failure> {
-        if !lazy {
+        if !lazy && !self.session.ended() {
             // Before anything is given up: if this fails, the volume stays mounted and usable.
             self.flush(steps).await?;
         }
@@ -202,7 +220,12 @@ impl Daemon {
             Err(error) => return Err(Failure::new("").because(&error)),
         }
         if lazy {
-            self.flush(steps).await?;
+            let flushed = self.flush(steps).await;
+            // Whoever does not want to wait for users does not want to wait for a store that is away either.
+            self.leave.send_replace(true);
+            if !self.session.ended() {
+                flushed?;
+            }
         }
         let patience = lazy.then(|| tokio::time::Instant::now() + LAZY_PATIENCE);
         let ended = self.wait_until_ended(patience, steps).await?;

@@ -16,13 +16,15 @@ use tokio::sync::{oneshot, watch};
 use super::background::{self, Ready, Report};
 use super::control::protocol::Problem;
 use super::control::server::Server;
-use super::finish::{self, LastError};
+use super::finish::{self, Finish, LastError};
 use super::handler::{Daemon, Ended, Facts};
 use super::registry::{self, Record, Registration};
 use super::signals::{Asked, Signals};
 use super::{find, notify, overlap, runtime_dir};
+use crate::commands::progress::{on_bar, on_wire};
 use crate::failure::{Context, Exit, Failure};
 use crate::logging::file::LogFile;
+use crate::output::progress::Progress;
 
 /// After a lazy unmount on a signal: how long those who still use the mount may go on before they are cut off.
 const LAST_USERS: std::time::Duration = std::time::Duration::from_secs(5);
@@ -72,8 +74,9 @@ pub async fn serve(plan: Plan) -> Result<(), Failure> {
     let (mounted, ready) = match started {
         Ok(started) => started,
         Err(failure) => {
-            tracing::error!("{failure}");
             if plan.background {
+                // In the foreground whoever called this says it.
+                tracing::error!("{failure}");
                 let _ = background::report(&Report::Failed(Problem::from(&failure)));
                 return Err(Failure::new("").exit(failure.exit_code()));
             }
@@ -101,10 +104,11 @@ async fn start(plan: &Plan, mounting: &AtomicBool) -> Result<(Mounted, Ready), F
     let mut ready = Ready::default();
     let volume = open(plan, &mut ready).await?;
     ready.warnings.extend(headrace_volume::format::warnings(&volume.superblock));
+    ready.warnings.extend(volume.notes.iter().cloned());
     let vfs = match Vfs::start(Arc::clone(&volume), plan.vfs.clone(), Handle::current()) {
         Ok(vfs) => vfs,
         Err(error) => {
-            let _ = volume.close();
+            let _ = volume.close().await;
             return Err(Failure::new("cannot start the file system").because(&error));
         }
     };
@@ -157,7 +161,11 @@ fn check_mountpoint(plan: &Plan) -> Result<(), Failure> {
 }
 
 async fn open(plan: &Plan, ready: &mut Ready) -> Result<Arc<Volume>, Failure> {
-    match (Volume::open(&plan.location, &plan.open).await, &plan.create) {
+    let opened = {
+        let progress = opening(plan);
+        Volume::open_with(&plan.location, &plan.open, &progress).await
+    };
+    match (opened, &plan.create) {
         (Ok(volume), _) => Ok(volume),
         (Err(error), Some(options)) if is_absent(&error) => {
             let options = options.as_ref().map_err(Clone::clone)?;
@@ -174,6 +182,15 @@ async fn open(plan: &Plan, ready: &mut Ready) -> Result<Arc<Volume>, Failure> {
         }
         (Err(error), _) => Err(error.into()),
     }
+}
+
+/// Where it is shown how far opening is: on the terminal of whoever waits for the mount.
+fn opening(plan: &Plan) -> Box<dyn Fn(headrace_volume::Progress) + Send + Sync> {
+    if plan.background {
+        let report = background::progress();
+        return Box::new(move |step| report(on_wire(step)));
+    }
+    Box::new(on_bar(&Progress::new("opening the volume")))
 }
 
 /// Whether there is no volume, so that one can be created. A local directory that does not exist is no volume either.
@@ -271,12 +288,14 @@ impl Mounted {
     async fn run(mut self, plan: &Plan, mut signals: Signals, mut interrupted: bool) -> Result<(), Failure> {
         let (ended, watch) = watch::channel::<Ended>(None);
         let last_error = LastError::new(Mutex::new(None));
+        let (leave, leaving) = watch::channel(false);
         let daemon = Arc::new(Daemon {
             vfs: Arc::clone(&self.vfs),
             session: Arc::clone(&self.session),
             facts: self.facts.clone(),
             started: Instant::now(),
             last_error: Arc::clone(&last_error),
+            leave,
             ended: watch,
         });
         let server = Arc::new(self.server);
@@ -286,6 +305,9 @@ impl Mounted {
         };
 
         let mut gone = session_end(&self.session)?;
+        let volume = Arc::clone(self.vfs.volume());
+        let mut fenced = std::pin::pin!(volume.fenced());
+        let mut taken = None;
         loop {
             if interrupted {
                 tracing::info!("asked to end by a signal");
@@ -295,6 +317,11 @@ impl Mounted {
             }
             tokio::select! {
                 _ = &mut gone => break,
+                reason = &mut fenced => {
+                    taken = Some(reason);
+                    cut_off(&self.session, &mut gone).await;
+                    break;
+                }
                 asked = signals.next() => match asked {
                     Asked::ReopenLog => finish::reopen(plan.log.as_ref()),
                     Asked::End => interrupted = true,
@@ -305,14 +332,53 @@ impl Mounted {
         if let Err(failure) = self.registration.unmounted() {
             tracing::warn!("{failure}");
         }
-        tracing::info!(left = finish::left(&self.vfs), "the mount is gone: writing everything out");
-        let result = finish::finish(&self.vfs, &mut signals, plan.log.as_ref(), &last_error).await;
+        let result = match taken {
+            Some(reason) => Err(taken_over(&self.vfs, &self.facts, &reason).await),
+            None => {
+                tracing::info!(left = finish::left(&self.vfs), "the mount is gone: writing everything out");
+                let finish = Finish {
+                    vfs: &self.vfs,
+                    log: plan.log.as_ref(),
+                    last_error: &last_error,
+                    leave: leaving,
+                };
+                finish.run(&mut signals).await
+            }
+        };
         let _ = ended.send(Some(result.clone()));
         // Commands that wait for the end are told before it comes.
         server.drain().await;
         serving.abort();
         result
     }
+}
+
+/// What there is to say when another owner has taken the volume.
+async fn taken_over(vfs: &Vfs, facts: &Facts, reason: &str) -> Failure {
+    let left = finish::left(vfs);
+    tracing::error!(reason, left, "the volume was taken over: this mount has ended");
+    vfs.leave().await;
+    Failure::new(format!("{} was taken over: {reason}", facts.url))
+        .advise(format!("This mount has ended. What it had not yet shipped stays here, unused: {left}."))
+        .exit(Exit::InUse)
+}
+
+/// Ends a mount whose volume belongs to somebody else now: nothing that is still written could be kept.
+async fn cut_off(session: &Arc<Session>, gone: &mut oneshot::Receiver<()>) {
+    notify::stopping();
+    let session = Arc::clone(session);
+    let end = move || {
+        if let Err(error) = session.abort() {
+            tracing::warn!(%error, "cannot cut off the users of the mount");
+        }
+        session.unmount(true)
+    };
+    match tokio::task::spawn_blocking(end).await {
+        Ok(Ok(()) | Err(UnmountError::NotMounted(_))) => {}
+        Ok(Err(error)) => tracing::error!(%error, "cannot detach the mount"),
+        Err(error) => tracing::error!(%error, "cannot detach the mount"),
+    }
+    let _ = tokio::time::timeout(LAST_USERS, gone).await;
 }
 
 /// Resolves when the mount has gone. On a thread of its own, which does not keep the process alive.

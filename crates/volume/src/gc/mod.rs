@@ -3,11 +3,14 @@
 //! Two kinds of garbage, one order each, so that a crash at any step costs at most some space:
 //!
 //! * A **dead segment** is known to metadata and nothing refers to it. That it is dead must be durable first (else a crash
-//!   brings back the file that used it); then its object is deleted; then metadata forgets it. A crash in between leaves
-//!   a record without an object, which the next round forgets. Once dead a segment stays dead: extents are shared only
+//!   or the loss of this machine brings back the file that used it), here and in the bucket; then its object is deleted;
+//!   then metadata forgets it. A crash in between leaves a record without an object, which the next round forgets. Once dead a segment stays dead: extents are shared only
 //!   from extents that exist.
 //! * An **orphan** is an object that metadata does not know: an upload whose commit never came. It is deleted when both
 //!   its id and the store's own time are older than the grace and this process is not writing it.
+//!
+//! Both wait for the volume's retention as well: until then a restore to an earlier time may need them. And nothing is deleted by one
+//! who cannot be sure to own the volume: whoever has taken it over may use what looks like garbage here.
 
 mod policy;
 
@@ -18,7 +21,7 @@ use headrace_layout::SegmentId;
 use headrace_meta::Time;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Result, VolumeError};
 use crate::keys::{self, Owner};
 use crate::open::Volume;
 use crate::progress::{Progress, ProgressFn, Unit};
@@ -30,9 +33,34 @@ use policy::{Sighting, Verdict, is_dead_long_enough, judge};
 const BATCH: usize = 1000;
 /// Deletes in flight.
 const CONCURRENCY: usize = 16;
+/// Objects named by a dry run, at most.
+pub const NAMED_MAX: usize = 10_000;
+
+/// An object that a collection would delete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Garbage {
+    /// Its key in the store.
+    pub key: String,
+    /// Its bytes there.
+    pub bytes: u64,
+    /// Why it is garbage.
+    pub why: Why,
+    /// Since when: the death of a segment, the writing of an orphan. RFC 3339, UTC.
+    pub since: String,
+}
+
+/// Why an object is garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// No file uses it any more.
+    Dead,
+    /// Metadata does not know it: an upload that was given up.
+    Unknown,
+}
 
 /// What a collection did, or would do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GcReport {
     /// Nothing was deleted: the figures say what would be.
     pub dry_run: bool,
@@ -50,10 +78,25 @@ pub struct GcReport {
     pub young_bytes: u64,
     /// Objects in `segments/` that are no segments: they stay.
     pub foreign: u64,
+    /// Dead segments that are younger than the grace or the retention.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// In a dry run what would go, up to [`NAMED_MAX`] objects.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<Garbage>,
 }
 
-/// Deletes garbage that is older than `grace` ([`DEFAULT_GRACE`] unless there is a reason). With a shorter grace than an
-/// upload takes, the volume must not be mounted by another program's writer; one volume is always one process.
+impl GcReport {
+    fn name(&mut self, id: SegmentId, bytes: u64, why: Why, since: SystemTime) {
+        if self.objects.len() < NAMED_MAX {
+            let since = humantime::format_rfc3339_seconds(since).to_string();
+            self.objects.push(Garbage { key: id.object_key(), bytes, why, since });
+        }
+    }
+}
+
+/// Deletes garbage that is older than `grace` ([`DEFAULT_GRACE`] unless there is a reason) and than the volume's retention.
 pub async fn gc(
     volume: &Volume,
     grace: Duration,
@@ -75,6 +118,7 @@ pub async fn gc_at(
         volume.writable("collect garbage")?;
     }
     let mut report = GcReport { dry_run, ..GcReport::default() };
+    let grace = grace.max(volume.retention);
     if dry_run {
         count_dead(volume, now, grace, &mut report, progress)?;
     } else {
@@ -88,7 +132,7 @@ pub async fn gc_at(
 pub async fn gc_dead(volume: &Volume, now: SystemTime, grace: Duration) -> Result<GcReport> {
     volume.writable("collect garbage")?;
     let mut report = GcReport::default();
-    delete_dead(volume, now, grace, &mut report, &crate::progress::silent).await?;
+    delete_dead(volume, now, grace.max(volume.retention), &mut report, &crate::progress::silent).await?;
     Ok(report)
 }
 
@@ -105,13 +149,15 @@ async fn delete_dead(
     loop {
         let ids = volume.meta.dead_segments(before, BATCH.saturating_add(left_alone))?;
         if ids.len() > left_alone {
-            volume.durable().await?;
+            // In the bucket too: from it the volume may be restored.
+            volume.flush().await?;
         }
         let (ripe, bytes) = ripe(volume, &ids, now, grace)?;
         left_alone = ids.len() - ripe.len();
         if ripe.is_empty() {
             return Ok(());
         }
+        still_ours(volume)?;
         let deleted = delete(volume, &ripe).await;
         // Forget what is gone even if some deletes failed; the rest is tried again next time.
         let done: Vec<SegmentId> =
@@ -175,9 +221,16 @@ fn count_dead(
         seen += batch.len() as u64;
         for segment in batch {
             let Some(since) = segment.dead_since else { continue };
-            if segment.live == 0 && is_dead_long_enough(segment.id.created(), since.into(), now, grace) {
+            if segment.live > 0 || volume.pending.contains(segment.id) {
+                continue;
+            }
+            if is_dead_long_enough(segment.id.created(), since.into(), now, grace) {
                 report.dead_segments += 1;
                 report.dead_bytes = report.dead_bytes.saturating_add(segment.stored);
+                report.name(segment.id, segment.stored, Why::Dead, since.into());
+            } else {
+                report.waiting += 1;
+                report.waiting_bytes = report.waiting_bytes.saturating_add(segment.stored);
             }
         }
         progress(Progress { phase: "looking for dead segments", done: seen, total: 0, unit: Unit::Items });
@@ -222,7 +275,10 @@ async fn sweep_orphans(
             Verdict::Orphan => {
                 report.orphans += 1;
                 report.orphan_bytes = report.orphan_bytes.saturating_add(object.size);
-                if !report.dry_run {
+                if report.dry_run {
+                    let since = object.modified.unwrap_or_else(|| id.created());
+                    report.name(id, object.size, Why::Unknown, since);
+                } else {
                     orphans.push(id);
                 }
             }
@@ -237,7 +293,18 @@ async fn sweep_orphans(
     Ok(())
 }
 
+/// Fails if somebody else may own the volume by now: to that one these objects may be dear.
+fn still_ours(volume: &Volume) -> Result<()> {
+    match volume.log() {
+        Some(log) if !log.is_valid() => Err(VolumeError::LeaseLapsed { url: volume.url().to_owned() }),
+        _ => Ok(()),
+    }
+}
+
 async fn delete_all(volume: &Volume, ids: &[SegmentId]) -> Result<()> {
+    if !ids.is_empty() {
+        still_ours(volume)?;
+    }
     for (_, result) in delete(volume, ids).await {
         result?;
     }

@@ -1,4 +1,4 @@
-//! Reading a segment's index, and finding who uses the segment.
+//! Finding who uses a segment.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,8 @@ use headrace_layout::{CHUNK_SIZE, ExtentData, InodeNo, SegmentId, SegmentIndex};
 use headrace_meta::{MetaError, SegmentUse};
 
 use super::intervals::Reference;
-use crate::error::{Result, VolumeError};
+use crate::error::Result;
 use crate::open::Volume;
-
-/// The index of a segment, read from the object alone.
-pub(crate) async fn read_index(volume: &Volume, id: SegmentId, stored: u64) -> Result<SegmentIndex> {
-    let damaged = |detail: String| VolumeError::SegmentIndex { segment: id.to_string(), detail };
-    let key = id.object_key();
-    let footer_len = SegmentIndex::footer_len() as u64;
-    let Some(footer_at) = stored.checked_sub(footer_len) else {
-        return Err(damaged(format!("{stored} bytes are too few for a segment")));
-    };
-    let footer = volume.store.get_range(&key, footer_at..stored).await?;
-    let (offset, len) = SegmentIndex::parse_footer(&footer).map_err(|e| damaged(e.to_string()))?;
-    let end = offset.checked_add(len).filter(|end| *end <= footer_at);
-    let end = end.ok_or_else(|| damaged("its footer points past its end".into()))?;
-    let bytes = volume.store.get_range(&key, offset..end).await?;
-    let index = SegmentIndex::decode(&volume.codec, &bytes).map_err(|e| damaged(e.to_string()))?;
-    if index.id != id || index.volume != volume.superblock.uuid {
-        return Err(damaged("its index belongs to another segment or volume".into()));
-    }
-    Ok(index)
-}
 
 /// The file ranges that use a segment, as far as they can be found.
 ///

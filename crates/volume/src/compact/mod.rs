@@ -5,8 +5,8 @@
 //! segments left behind die and are garbage like any other.
 
 mod chunk;
-mod index;
-mod intervals;
+pub(crate) mod index;
+pub(crate) mod intervals;
 mod read_ahead;
 mod select;
 
@@ -26,7 +26,8 @@ use crate::open::Volume;
 use crate::progress::{Progress, ProgressFn, Unit};
 use crate::read::read_extent;
 use crate::rewrite::{Piece, Rewriter};
-use index::{read_index, references};
+use crate::segment_index::read_index;
+use index::references;
 use intervals::{Interval, intervals};
 use read_ahead::{Held, ReadAhead};
 use select::{Class, classify, is_sparse};

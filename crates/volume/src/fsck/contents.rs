@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use headrace_layout::{CHUNK_SIZE, Extent, ExtentData, InodeNo, SegmentId};
-use headrace_meta::{Kind, MetaError};
+use headrace_meta::{Kind, LOST_SEGMENT, MetaError};
 
-use super::report::Recorder;
+use super::report::{DAMAGED_KEPT, DamagedFile, Recorder};
 use crate::error::{Result, VolumeError};
 use crate::info::next_chunk;
 use crate::open::Volume;
@@ -107,7 +107,7 @@ impl Walk<'_, '_> {
         }
         // A local store never waits: let others have the thread.
         tokio::task::yield_now().await;
-        let mut bad = Damage::default();
+        let mut bad = DamagedFile::new(path.to_owned(), ino.0);
         let mut offset = 0;
         loop {
             let chunk = match next_chunk(self.volume, ino, offset) {
@@ -122,14 +122,17 @@ impl Walk<'_, '_> {
             offset = (u64::from(chunk) + 1) * CHUNK_SIZE;
         }
         self.recorder.report.files_read += u64::from(self.data);
-        if let Some(message) = bad.message(path) {
+        if let Some(message) = bad.message() {
             self.recorder.report.damaged_files += 1;
             self.recorder.error("damaged-file", message, DAMAGED);
+            if self.recorder.report.damaged.len() < DAMAGED_KEPT {
+                self.recorder.report.damaged.push(bad);
+            }
         }
         Ok(())
     }
 
-    async fn chunk(&mut self, ino: InodeNo, chunk: u32, bad: &mut Damage) -> Result<()> {
+    async fn chunk(&mut self, ino: InodeNo, chunk: u32, bad: &mut DamagedFile) -> Result<()> {
         let map = match self.volume.meta.extents(ino, chunk) {
             Ok(map) => map,
             Err(MetaError::NotFound | MetaError::Stale | MetaError::Corrupt(_)) => return Ok(()),
@@ -141,11 +144,12 @@ impl Walk<'_, '_> {
             let is_lost = matches!(&extent.data, ExtentData::Segment(s) if self.lost.contains(&s.segment));
             if is_lost {
                 let ExtentData::Segment(slice) = &extent.data else { continue };
-                bad.add(
-                    base + u64::from(extent.start),
-                    extent.len,
-                    &format!("{} is lost", slice.segment.object_key()),
-                );
+                let why = if slice.segment == LOST_SEGMENT {
+                    "where it was is not known any more".to_owned()
+                } else {
+                    format!("{} is lost", slice.segment.object_key())
+                };
+                bad.add(base + u64::from(extent.start), extent.len, &why);
             } else if self.data {
                 pieces.extend((0..extent.len).step_by(PIECE as usize).map(|from| (extent, from)));
             }
@@ -175,7 +179,7 @@ impl Walk<'_, '_> {
         from: u32,
         len: u32,
         read: Result<Option<Vec<Bytes>>>,
-        bad: &mut Damage,
+        bad: &mut DamagedFile,
     ) -> Result<()> {
         let why = match read {
             Ok(Some(parts)) => {
@@ -196,29 +200,6 @@ impl Walk<'_, '_> {
             bad.add(u64::from(chunk) * CHUNK_SIZE + u64::from(start), len, &why);
         }
         Ok(())
-    }
-}
-
-/// What is wrong with one file, in one message.
-#[derive(Default)]
-struct Damage {
-    ranges: u64,
-    bytes: u64,
-    first: Option<(u64, String)>,
-}
-
-impl Damage {
-    fn add(&mut self, offset: u64, len: u32, why: &str) {
-        self.ranges += 1;
-        self.bytes = self.bytes.saturating_add(u64::from(len));
-        self.first.get_or_insert_with(|| (offset, why.to_owned()));
-    }
-
-    fn message(&self, path: &str) -> Option<String> {
-        let (offset, why) = self.first.as_ref()?;
-        let more =
-            if self.ranges > 1 { format!(" (and {} more ranges)", self.ranges - 1) } else { String::new() };
-        Some(format!("{path}: {} bytes cannot be read, from offset {offset}{more}: {why}", self.bytes))
     }
 }
 
@@ -247,14 +228,16 @@ mod tests {
 
     #[test]
     fn damage_is_one_message_per_file() {
-        let mut damage = Damage::default();
-        assert_eq!(damage.message("/f"), None);
+        let mut damage = DamagedFile::new("/f".into(), 2);
+        assert_eq!(damage.message(), None);
         damage.add(10, 5, "checksum mismatch");
+        damage.add(15, 5, "checksum mismatch");
         damage.add(100, 5, "other");
-        let message = damage.message("/f").unwrap();
+        let message = damage.message().unwrap();
         assert_eq!(
             message,
-            "/f: 10 bytes cannot be read, from offset 10 (and 1 more ranges): checksum mismatch"
+            "/f: 15 bytes cannot be read, from offset 10 (and 1 more ranges): checksum mismatch"
         );
+        assert_eq!(damage.ranges.len(), 2);
     }
 }

@@ -4,6 +4,7 @@
 //! before it is reported.
 
 mod contents;
+mod log;
 mod objects;
 mod report;
 
@@ -17,7 +18,9 @@ use crate::open::Volume;
 use crate::progress::{Progress, ProgressFn, Unit};
 use report::Recorder;
 
-pub use report::{FINDINGS_KEPT, Finding, FindingSink, FsckReport, Level};
+pub use report::{
+    DAMAGED_KEPT, DamagedFile, FINDINGS_KEPT, Finding, FindingSink, FsckReport, Level, LostRange,
+};
 
 /// How thoroughly to check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +44,7 @@ pub async fn fsck<'a>(
     if options.data || !lost.is_empty() {
         contents::check(volume, options.data, &lost, summary.bytes, progress, &mut recorder).await?;
     }
+    log::check(volume, options.data, progress, &mut recorder).await?;
     Ok(recorder.report)
 }
 
@@ -64,17 +68,18 @@ async fn check_metadata(volume: &Volume, recorder: &mut Recorder<'_>) -> Result<
     Ok(summary?)
 }
 
-const RESTORE: &str = "copy off what can be read, then restore the rest from a copy";
-const HARMLESS: &str = "no data is at risk; please report it, since it should not happen";
+const RESTORE: &str = "put it in order with `headrace fsck --repair` (--dry-run says first what that does)";
+const HARMLESS: &str =
+    "no data is at risk: `headrace fsck --repair` corrects it; please report it, since it should not happen";
 
 /// A fixed word for a problem, and what to do.
 fn explain(kind: &ProblemKind) -> (&'static str, &'static str) {
     match kind {
         ProblemKind::Undecodable => ("undecodable", RESTORE),
-        ProblemKind::MissingInode(_) => ("missing-inode", "delete the name"),
+        ProblemKind::MissingInode(_) => ("missing-inode", RESTORE),
         ProblemKind::WrongKind(_) => ("wrong-kind", RESTORE),
-        ProblemKind::Index(_) => ("directory-index", "move the directory's entries to a new directory"),
-        ProblemKind::Cookie(_) => ("directory-cookie", "move the directory's entries to a new directory"),
+        ProblemKind::Index(_) => ("directory-index", RESTORE),
+        ProblemKind::Cookie(_) => ("directory-cookie", RESTORE),
         ProblemKind::LinkCount(_) => ("link-count", HARMLESS),
         ProblemKind::Home(_) => ("home", HARMLESS),
         ProblemKind::Link(_) => ("link", HARMLESS),
@@ -84,18 +89,18 @@ fn explain(kind: &ProblemKind) -> (&'static str, &'static str) {
         ProblemKind::DirectoryTotals(_) => ("directory-totals", HARMLESS),
         ProblemKind::Counters => ("counters", HARMLESS),
         ProblemKind::Allocated(_) => ("allocated", HARMLESS),
-        ProblemKind::PastEnd(_) => ("past-end", "truncate the file to its present length"),
+        ProblemKind::PastEnd(_) => ("past-end", RESTORE),
         ProblemKind::Stray(_) => ("stray", HARMLESS),
-        ProblemKind::Xattr(_) => ("xattr", "set the file's extended attributes again"),
+        ProblemKind::Xattr(_) => ("xattr", RESTORE),
         ProblemKind::MissingInline(_) => ("missing-inline", RESTORE),
         ProblemKind::Inline(_) => ("inline", HARMLESS),
         ProblemKind::UnknownSegment(_) => (
             "unknown-segment",
-            "do not run `headrace gc`: it would take the segment for garbage; copy the files off first",
+            "do not run `headrace gc` before `headrace fsck --repair`: it would take the segment for garbage",
         ),
         ProblemKind::SegmentLive(_) => (
             "segment-live",
-            "do not run `headrace gc`: a segment counted too low could be taken for garbage; copy the files off first",
+            "do not run `headrace gc` before `headrace fsck --repair`: a segment counted too low could be taken for garbage",
         ),
         ProblemKind::DeadQueue(_) => ("dead-queue", HARMLESS),
         _ => ("metadata", RESTORE),

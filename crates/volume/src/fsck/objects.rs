@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures::TryStreamExt;
 use headrace_layout::SegmentId;
-use headrace_meta::SegmentUse;
+use headrace_meta::{LOST_SEGMENT, SegmentUse};
 use headrace_store::ErrorKind;
 
 use super::report::Recorder;
@@ -114,6 +114,10 @@ async fn is_lost(
 ) -> Result<bool> {
     if segment.live == 0 || listed.is_some_and(|size| size >= segment.stored) {
         return Ok(false);
+    }
+    if segment.id == LOST_SEGMENT {
+        // No object was ever there: the files are named, and that is all.
+        return Ok(true);
     }
     // It may have been written after the listing, or died since.
     let size = match volume.store.head(&segment.id.object_key()).await {

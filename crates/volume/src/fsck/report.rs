@@ -6,6 +6,70 @@ use serde::Serialize;
 /// Findings kept in a report; all go to the sink.
 pub const FINDINGS_KEPT: usize = 100;
 
+/// Damaged files named in a report, and ranges of each.
+pub const DAMAGED_KEPT: usize = 10_000;
+const RANGES_KEPT: usize = 64;
+
+/// A file that lost bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DamagedFile {
+    /// A path of it; of one without a name, its inode.
+    pub path: String,
+    /// Its number.
+    pub ino: u64,
+    /// Bytes that cannot be read.
+    pub bytes: u64,
+    /// Where they are: the first 64 ranges.
+    pub ranges: Vec<LostRange>,
+    /// There are more ranges.
+    pub more: bool,
+}
+
+/// Bytes of a file that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostRange {
+    /// The first one.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+    /// Why.
+    pub why: String,
+}
+
+impl DamagedFile {
+    pub(super) fn new(path: String, ino: u64) -> DamagedFile {
+        DamagedFile { path, ino, bytes: 0, ranges: Vec::new(), more: false }
+    }
+
+    /// Adds a range; one that continues the last for the same reason makes that longer.
+    pub(super) fn add(&mut self, offset: u64, len: u32, why: &str) {
+        let len = u64::from(len);
+        self.bytes = self.bytes.saturating_add(len);
+        if let Some(last) = self.ranges.last_mut()
+            && last.offset.saturating_add(last.len) == offset
+            && last.why == why
+        {
+            last.len += len;
+        } else if self.ranges.len() < RANGES_KEPT {
+            self.ranges.push(LostRange { offset, len, why: why.to_owned() });
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// In one sentence; `None` if nothing is wrong.
+    pub(super) fn message(&self) -> Option<String> {
+        let LostRange { offset, why, .. } = self.ranges.first()?;
+        let more = match self.ranges.len() {
+            1 => String::new(),
+            _ if self.more => " (and many more ranges)".to_owned(),
+            n => format!(" (and {} more ranges)", n - 1),
+        };
+        let (path, bytes) = (&self.path, self.bytes);
+        Some(format!("{path}: {bytes} bytes cannot be read, from offset {offset}{more}: {why}"))
+    }
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -76,6 +140,12 @@ pub struct FsckReport {
     pub bytes_read: u64,
     /// Files with bytes that are lost or damaged.
     pub damaged_files: u64,
+    /// The first [`DAMAGED_KEPT`] of them.
+    pub damaged: Vec<DamagedFile>,
+    /// Objects of the metadata's log that were read.
+    pub log_objects: u64,
+    /// As of when the store alone could bring the metadata back (RFC 3339); `None` if it could not, or has no log.
+    pub restorable: Option<String>,
     /// Findings that are errors.
     pub errors: u64,
     /// Findings that are warnings.

@@ -32,17 +32,12 @@ pub struct Site {
 /// What a state directory remembers about claims made from it. Guard it with the directory's lock.
 #[derive(Debug)]
 pub struct SiteRecord {
-    place: Place,
+    dir: PathBuf,
     site: Site,
     stored: Stored,
-}
-
-#[derive(Debug)]
-enum Place {
-    Dir(PathBuf),
-    /// A simulated disk.
+    /// A simulated disk instead of `dir`.
     #[cfg(test)]
-    Memory(std::sync::Arc<parking_lot::Mutex<Option<Stored>>>),
+    disk: Option<std::sync::Arc<parking_lot::Mutex<Option<Stored>>>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,7 +68,13 @@ impl SiteRecord {
             }
         };
         let site = Site { id: stored.id, machine: machine() };
-        let record = SiteRecord { place: Place::Dir(dir.to_owned()), site, stored };
+        let record = SiteRecord {
+            dir: dir.to_owned(),
+            site,
+            stored,
+            #[cfg(test)]
+            disk: None,
+        };
         if fresh {
             record.save()?;
         }
@@ -90,7 +91,7 @@ impl SiteRecord {
         let fresh = Stored { id, settled: None, pending: Vec::new() };
         let stored = disk.lock().get_or_insert(fresh).clone();
         let site = Site { id: stored.id, machine: machine.into() };
-        SiteRecord { place: Place::Memory(disk), site, stored }
+        SiteRecord { dir: PathBuf::new(), site, stored, disk: Some(disk) }
     }
 
     /// Who we are.
@@ -142,18 +143,15 @@ impl SiteRecord {
     }
 
     fn save(&self) -> Result<(), ClaimError> {
-        let dir = match &self.place {
-            Place::Dir(dir) => dir,
-            #[cfg(test)]
-            Place::Memory(disk) => {
-                *disk.lock() = Some(self.stored.clone());
-                return Ok(());
-            }
-        };
-        let path = dir.join(FILE);
+        #[cfg(test)]
+        if let Some(disk) = &self.disk {
+            *disk.lock() = Some(self.stored.clone());
+            return Ok(());
+        }
+        let path = self.dir.join(FILE);
         let failed = |error: io::Error| failed(&path, &format!("cannot be written: {error}"));
         let bytes = serde_json::to_vec_pretty(&self.stored).map_err(|error| failed(error.into()))?;
-        replace(dir, &bytes).map_err(failed)
+        replace(&self.dir, &bytes).map_err(failed)
     }
 }
 

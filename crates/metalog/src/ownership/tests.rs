@@ -4,14 +4,16 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headrace_kv::CommitSeq;
+use headrace_kv::log::LogGroup;
 use headrace_layout::{Codec, Superblock};
 use headrace_store::{Environment, LocalStore, ObjectStore, StoreOptions, open_with_environment};
 use headrace_testbed::s3::S3Server;
 use uuid::Uuid;
 
 use super::*;
-use crate::object::OwnerState;
-use crate::{Bucket, Key};
+use crate::object::{LogBody, LogObject, Owner, OwnerState};
+use crate::{Bucket, Key, PutNew};
 
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -22,7 +24,7 @@ fn bucket(store: Arc<dyn ObjectStore>) -> Bucket {
 
 /// A machine with a state directory.
 struct Machine {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     record: SiteRecord,
     facts: HolderFacts,
 }
@@ -37,7 +39,7 @@ impl Machine {
             mountpoint: Some(mountpoint.into()),
             version: "1".into(),
         };
-        Machine { _dir: dir, record, facts }
+        Machine { dir, record, facts }
     }
 
     async fn acquire(&mut self, bucket: &Bucket, takeover: Takeover) -> Result<Claim, ClaimError> {
@@ -70,7 +72,7 @@ async fn a_released_volume_moves_at_once_and_each_sees_whose_history_it_is() {
         let (mut a, mut b) = (Machine::new("a", "/mnt/a"), Machine::new("b", "/mnt/b"));
         let claim = a.acquire(&bucket, Takeover::No).await.unwrap();
         assert_eq!((claim.epoch(), claim.number), (1, 0));
-        assert!(claim.previous.is_none() && claim.is_continuous(headrace_kv::CommitSeq(0)));
+        assert!(claim.previous.is_none() && claim.is_continuous(CommitSeq(0)));
         let keeper = Keeper::start(bucket.clone(), &claim);
         assert!(keeper.is_valid());
         keeper.release().await.unwrap();
@@ -78,18 +80,18 @@ async fn a_released_volume_moves_at_once_and_each_sees_whose_history_it_is() {
         // The same state directory goes on with what it has.
         let claim = a.acquire(&bucket, Takeover::No).await.unwrap();
         assert_eq!((claim.epoch(), claim.number), (2, 1));
-        assert!(claim.is_continuous(headrace_kv::CommitSeq(0)));
+        assert!(claim.is_continuous(CommitSeq(0)));
         Keeper::start(bucket.clone(), &claim).release().await.unwrap();
         // Another one does not.
         let begun = Instant::now();
         let claim = b.acquire(&bucket, Takeover::No).await.unwrap();
         assert!(begun.elapsed() < LEASE, "nothing to wait for");
-        assert!(!claim.is_continuous(headrace_kv::CommitSeq(1 << 40)));
+        assert!(!claim.is_continuous(CommitSeq(1 << 40)));
         assert_eq!(claim.previous.map(|writer| writer.epoch), Some(2));
         Keeper::start(bucket.clone(), &claim).release().await.unwrap();
         // And the first has missed something.
         let claim = a.acquire(&bucket, Takeover::No).await.unwrap();
-        assert!(!claim.is_continuous(headrace_kv::CommitSeq(1 << 40)));
+        assert!(!claim.is_continuous(CommitSeq(1 << 40)));
     })
     .await;
 }
@@ -195,13 +197,13 @@ async fn the_lease_is_renewed_and_outlives_itself() {
     tokio::time::sleep(LEASE + LEASE / 2).await;
     assert!(keeper.is_valid());
     let stored = bucket.get(Key::Owner { epoch: 1 }).await.unwrap().unwrap();
-    let owner = crate::object::Owner::decode(&bucket, 1, &stored).unwrap();
+    let owner = Owner::decode(&bucket, 1, &stored).unwrap();
     assert!(owner.renewals >= 3 && owner.state == OwnerState::Held, "{owner:?}");
     // Nobody looks after it any more.
     drop(keeper);
     tokio::time::sleep(LEASE).await;
     let later = bucket.get(Key::Owner { epoch: 1 }).await.unwrap().unwrap();
-    let later = crate::object::Owner::decode(&bucket, 1, &later).unwrap();
+    let later = Owner::decode(&bucket, 1, &later).unwrap();
     assert!(later.renewals <= owner.renewals + 1, "{later:?}");
 }
 
@@ -218,7 +220,7 @@ async fn a_damaged_end_of_the_log_is_told_and_does_not_lock_the_volume() {
     bucket.put(key, stored.into()).await.unwrap();
     let claim = a.acquire(&bucket, Takeover::No).await.unwrap();
     assert_eq!(claim.number, 2);
-    assert!(!claim.is_continuous(headrace_kv::CommitSeq(1 << 40)));
+    assert!(!claim.is_continuous(CommitSeq(1 << 40)));
     let [(1, detail)] = &claim.damaged[..] else { panic!("{:?}", claim.damaged) };
     assert!(detail.contains("log/0000000000000001") && detail.contains("checksum"), "{detail}");
 }
@@ -239,6 +241,32 @@ async fn an_owner_that_cannot_be_read_is_refused_with_the_way_out() {
         // And the same if it was removed while the log tells that there was one.
         bucket.delete(Key::Owner { epoch: 1 }).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_copy_of_a_state_directory_does_not_pass_for_the_original() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = bucket(Arc::new(LocalStore::open(dir.path()).unwrap()));
+    let (mut original, mut copy) = (Machine::new("a", "/mnt/a"), Machine::new("a", "/mnt/copy"));
+    original.acquire(&bucket, Takeover::No).await.unwrap();
+    let file = "site.json";
+    std::fs::copy(original.dir.path().join(file), copy.dir.path().join(file)).unwrap();
+    copy.record = SiteRecord::open(copy.dir.path()).unwrap();
+    assert_eq!(copy.record.site(), original.record.site());
+    let claim = original.acquire(&bucket, Takeover::No).await.unwrap();
+    assert!(claim.is_continuous(CommitSeq(0)));
+    let changes = bytes::Bytes::new();
+    let group = LogGroup { after: CommitSeq(0), upto: CommitSeq(5), at_ms: 0, changes };
+    let object = LogObject { writer: claim.writer(), prev: claim.hash, body: LogBody::Groups(vec![group]) };
+    let number = claim.number + 1;
+    let stored = object.encode(&bucket, number).unwrap();
+    assert_eq!(bucket.put_new(Key::Log { number }, stored).await.unwrap(), PutNew::Created);
+    let claim = original.acquire(&bucket, Takeover::No).await.unwrap();
+    assert_eq!(claim.position, CommitSeq(5));
+    assert!(claim.is_continuous(CommitSeq(5)));
+    assert!(!claim.is_continuous(CommitSeq(4)), "an old state of the directory lacks what was shipped");
+    let claim = copy.acquire(&bucket, Takeover::No).await.unwrap();
+    assert!(!claim.is_continuous(CommitSeq(1 << 40)), "the original has written since");
 }
 
 /// Without an atomic conditional put the last writer wins, and all wait to see that.

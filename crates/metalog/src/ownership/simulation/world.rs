@@ -148,6 +148,10 @@ impl World {
         self.after(length, move |world| world.wake_up(machine));
     }
 
+    pub fn is_paused(&self, machine: usize) -> bool {
+        self.0.lock().machines[machine].paused
+    }
+
     fn wake_up(&self, machine: usize) {
         let waiting = {
             let mut inner = self.0.lock();

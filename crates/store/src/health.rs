@@ -1,5 +1,6 @@
 //! How a store has been doing, for `status` and for those who must say why they wait.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -32,6 +33,8 @@ pub struct DirectionHealth {
     pub failures: u64,
     /// The newest failure, also of one that passed. Holds no credential.
     pub last_error: Option<String>,
+    /// How long ago bytes last moved, in milliseconds. What moves while every attempt fails in the end does not count.
+    pub moved_ms_ago: Option<u64>,
 }
 
 impl StoreHealth {
@@ -57,6 +60,9 @@ impl DirectionHealth {
 pub(crate) struct Tracker {
     reading: Mutex<DirectionHealth>,
     writing: Mutex<DirectionHealth>,
+    /// Milliseconds since 1970; 0 before anything moved.
+    moved_in: AtomicU64,
+    moved_out: AtomicU64,
 }
 
 impl Tracker {
@@ -79,10 +85,23 @@ impl Tracker {
         direction.last_error = Some(one_line(&format!("{operation}: {why}"), MAX_ERROR));
     }
 
+    /// Bytes of an attempt at `operation` have moved.
+    pub(crate) fn moved(&self, operation: &str) {
+        if self.direction(operation).lock().failing_since_ms.is_none() {
+            let moved = if operation == "put" { &self.moved_out } else { &self.moved_in };
+            moved.store(now_ms(), Relaxed);
+        }
+    }
+
     pub(crate) fn snapshot(&self, paused: Duration) -> StoreHealth {
+        let of = |direction: &Mutex<DirectionHealth>, moved: &AtomicU64| {
+            let moved = Some(moved.load(Relaxed)).filter(|ms| *ms > 0);
+            let moved_ms_ago = moved.map(|ms| now_ms().saturating_sub(ms));
+            DirectionHealth { moved_ms_ago, ..direction.lock().clone() }
+        };
         StoreHealth {
-            reading: self.reading.lock().clone(),
-            writing: self.writing.lock().clone(),
+            reading: of(&self.reading, &self.moved_in),
+            writing: of(&self.writing, &self.moved_out),
             paused_ms: u64::try_from(paused.as_millis()).unwrap_or(u64::MAX),
         }
     }

@@ -1,11 +1,14 @@
 //! A real S3 server: versitygw on its posix backend.
 
 use std::ffi::OsString;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
 
 use crate::process;
 
@@ -17,7 +20,7 @@ pub const SECRET_KEY: &str = "headrace-test-secret-8c1f2e";
 /// A running server with one bucket; stopped, and its data removed, on drop.
 #[derive(Debug)]
 pub struct S3Server {
-    child: Child,
+    child: Mutex<Child>,
     dir: tempfile::TempDir,
     port: u16,
     bucket: String,
@@ -43,7 +46,7 @@ impl S3Server {
                 }
             });
             match up {
-                Some(true) => return S3Server { child, dir, port, bucket },
+                Some(true) => return S3Server { child: Mutex::new(child), dir, port, bucket },
                 Some(false) => continue,
                 None => process::kill_group(&mut child),
             }
@@ -79,15 +82,62 @@ impl S3Server {
         .into()
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
     /// Kills the server as a crash would; the data stays until drop.
-    pub fn kill(&mut self) {
-        process::kill_group(&mut self.child);
+    pub fn kill(&self) {
+        process::kill_group(&mut self.child());
+    }
+
+    /// Starts a killed server again, at the same address and on the same data. It ends with the thread that calls this.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn restart(&self) {
+        let mut child = self.child();
+        process::kill_group(&mut child);
+        // The old process's connections may keep the port busy for a moment.
+        let up = process::wait_until(Duration::from_secs(60), || {
+            *child = spawn(self.dir.path(), self.port);
+            let up = process::wait_until(Duration::from_secs(30), || match child.try_wait() {
+                Ok(None) => TcpStream::connect(self.address()).ok().map(|_| true),
+                _ => Some(false),
+            });
+            if up != Some(true) {
+                process::kill_group(&mut child);
+            }
+            up.filter(|up| *up)
+        });
+        let log = || std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        assert!(up.is_some(), "versitygw did not start again ({:?}):\n{}", child.try_wait(), log());
+    }
+
+    /// Makes the server stand still, with all its connections.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Makes it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let server = Pid::from_raw(self.child().id().cast_signed()).expect("a process id");
+        rustix::process::kill_process_group(server, signal).expect("signalling the server");
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        process::kill_group(&mut self.child);
+        process::kill_group(&mut self.child());
     }
 }
 

@@ -133,6 +133,11 @@ impl TestVolume {
         self.server.as_mut()
     }
 
+    /// The same, for a volume that is mounted.
+    pub fn s3(&self) -> Option<&S3Server> {
+        self.server.as_ref()
+    }
+
     /// The environment of every command on this volume: credentials, and state kept inside the test's directory.
     pub fn env(&self) -> Vec<(OsString, OsString)> {
         let mut vars = self.server.as_ref().map(S3Server::client_env).unwrap_or_default();

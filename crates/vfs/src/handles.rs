@@ -44,6 +44,11 @@ impl OpenFile {
         self.inode.state.lock().failures.tell(&self.heard).map_or(Ok(()), Err)
     }
 
+    /// The same for a close, which tells nobody for certain: a child closes its copies of a file at its exec.
+    pub(crate) fn unheard_at_close(&self) -> Result<()> {
+        self.inode.state.lock().failures.untold(&self.heard).map_or(Ok(()), Err)
+    }
+
     pub(crate) fn writable(&self) -> bool {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }

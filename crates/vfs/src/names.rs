@@ -104,6 +104,7 @@ impl Vfs {
         caller: &Caller,
     ) -> Result<(Attr, FileId, OpenMode)> {
         self.writable()?;
+        self.handles.has_room()?;
         let attr = self.meta().create(parent, name, Kind::File, mode, 0, None, caller)?;
         self.open_new(attr, flags)
     }
@@ -117,6 +118,7 @@ impl Vfs {
         caller: &Caller,
     ) -> Result<(Attr, FileId, OpenMode)> {
         self.writable()?;
+        self.handles.has_room()?;
         let attr = self.meta().create_unnamed(parent, mode, caller)?;
         self.orphans.add(attr.ino);
         self.open_new(attr, flags)
@@ -124,7 +126,7 @@ impl Vfs {
 
     fn open_new(&self, attr: Attr, flags: i32) -> Result<(Attr, FileId, OpenMode)> {
         let inode = self.inodes.pin(attr.ino, || Ok(attr.clone()))?;
-        let file = self.handles.insert(OpenFile { inode, flags });
+        let file = self.handles.insert(OpenFile::new(inode, flags))?;
         self.lookups.add(attr.ino);
         let mode = self.open_mode(flags);
         Ok((attr, file, mode))

@@ -24,7 +24,7 @@ pub(super) fn setattr(call: &Call<'_>) -> Outcome {
     let valid = SetattrValid::from_bits_truncate(arg.valid);
     let (change, size) = requested(&arg, valid)?;
     let shared = Arc::clone(call.shared);
-    Answer::later(call.fs().setattr(call.node(), change, size), false, move |changed| {
+    Answer::later(call.fs().setattr(call.node(), change, size), true, move |changed| {
         Answer::of(&encode::attributes(&changed, &shared.view))
     })
 }

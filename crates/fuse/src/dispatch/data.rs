@@ -85,13 +85,13 @@ pub(super) fn fallocate(call: &Call<'_>) -> Outcome {
     let mode = arg.mode.cast_signed();
     let pending = call.fs().fallocate(call.node(), FileId(arg.fh), arg.offset, arg.length, mode);
     let pending = without_privilege(call, call.node(), pending);
-    Answer::later(pending, false, |()| Answer::Empty)
+    Answer::later(pending, true, |()| Answer::Empty)
 }
 
 pub(super) fn lseek(call: &Call<'_>) -> Outcome {
     let arg: LseekIn = call.args().take()?;
     let pending = call.fs().lseek(call.node(), arg.offset, arg.whence.cast_signed());
-    Answer::later(pending, false, |offset| Answer::of(&LseekOut { offset }))
+    Answer::later(pending, true, |offset| Answer::of(&LseekOut { offset }))
 }
 
 pub(super) fn copy_file_range(call: &Call<'_>) -> Outcome {
@@ -119,7 +119,7 @@ fn copy(
     let pending = call.fs().copy_file_range(call.node(), arg.off_in, target, arg.off_out, arg.len);
     let pending = without_privilege(call, target, pending);
     let asked = arg.len;
-    Answer::later(pending, false, move |copied| encode(copied.min(asked)))
+    Answer::later(pending, true, move |copied| encode(copied.min(asked)))
 }
 
 /// Clears setuid and setgid after a change by a caller other than root that comes without a flag to say so.

@@ -1,11 +1,16 @@
 //! Whether an attempt is getting anywhere: a connection over which nothing moves is dead, however large its body is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use crate::health::Tracker;
 
 /// Bytes an attempt has moved, and when it last did.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// Told of every movement, and of which operation.
+    tracker: Option<(Arc<Tracker>, &'static str)>,
     began: Instant,
     /// Microseconds from `began` to the newest movement.
     last: AtomicU64,
@@ -14,14 +19,21 @@ pub(super) struct Progress {
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { began: Instant::now(), last: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+        Progress { tracker: None, began: Instant::now(), last: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 }
 
 impl Progress {
+    pub(super) fn new(tracker: Arc<Tracker>, operation: &'static str) -> Progress {
+        Progress { tracker: Some((tracker, operation)), ..Progress::default() }
+    }
+
     /// So many bytes went out or came in; 0 for a sign of life without any.
     pub(super) fn moved(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
+        if let (Some((tracker, operation)), true) = (&self.tracker, bytes > 0) {
+            tracker.moved(operation);
+        }
         let now = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.last.fetch_max(now, Relaxed);
     }

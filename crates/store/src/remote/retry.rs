@@ -32,7 +32,7 @@ pub(super) struct Limits {
 pub(super) struct Control {
     pub(super) limits: Limits,
     pub(super) blame: Blame,
-    tracker: Tracker,
+    tracker: Arc<Tracker>,
     clock: Clock,
     pause: Mutex<Pause>,
 }
@@ -41,7 +41,7 @@ impl Control {
     pub(super) fn new(limits: Limits, blame: Blame) -> Control {
         // Half the deadline: an operation that begins in a pause still has time for what it is about.
         let pause = Mutex::new(Pause::new(limits.policy.deadline / 2));
-        Control { limits, blame, tracker: Tracker::default(), clock: Clock::new(), pause }
+        Control { limits, blame, tracker: Arc::default(), clock: Clock::new(), pause }
     }
 
     pub(super) fn health(&self) -> StoreHealth {
@@ -116,7 +116,7 @@ impl<'a> Operation<'a> {
         let remaining = self.backoff.remaining(self.began.elapsed());
         let quiet = self.control.limits.request_timeout;
         let longest = quiet.min(remaining).saturating_add(self.extra);
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(Progress::new(Arc::clone(&self.control.tracker), self.name));
         let exchange = Arc::new(Mutex::new(Exchange::new(Arc::clone(&progress))));
         // A panic of the library on a strange answer must not take the file system down.
         let work = EXCHANGE.scope(Arc::clone(&exchange), AssertUnwindSafe(work).catch_unwind());

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use crate::vfs::Vfs;
 
 const TICK: Duration = Duration::from_secs(1);
+/// How long a round waits for what it has sent on its way. A store that takes nothing must not keep the rest from being flushed.
+const ROUND: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(weak: Weak<Vfs>) {
     loop {
@@ -24,17 +26,22 @@ pub(super) async fn run(weak: Weak<Vfs>) {
             }
             let (now, age) = (Instant::now(), vfs.options.writeback_age);
             let everything = pressure && vfs.admission.waiting() > 0;
-            let flushed = vfs
-                .flush_dirty(|inode| {
-                    let old = |since: Instant| now.saturating_duration_since(since) >= age;
-                    everything
-                        || (vfs.inodes.is_unpinned(inode.ino)
-                            || inode.state.lock().dirty_since.is_some_and(old))
-                })
-                .await;
-            if let Err(error) = flushed {
-                tracing::warn!(%error, "flushing behind failed; it is tried again");
-                // A store that fails fast must not make this a busy loop.
+            let flushed = vfs.flush_behind(ROUND, |inode| {
+                let old = |since: Instant| now.saturating_duration_since(since) >= age;
+                everything
+                    || (vfs.inodes.is_unpinned(inode.ino) || inode.state.lock().dirty_since.is_some_and(old))
+            });
+            tokio::select! {
+                biased;
+                () = flushed => {}
+                // Something else is to be flushed, or this is the end: what is on its way needs no watching.
+                () = vfs.background.flusher.notified() => vfs.background.wake_flusher(),
+            }
+            if vfs.background.stopping() {
+                return;
+            }
+            if vfs.outage.is_on() {
+                // Writers who wait ask again and again; while nothing can be stored this must not be a busy loop.
                 tokio::time::sleep(TICK).await;
             }
         }

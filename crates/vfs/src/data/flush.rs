@@ -3,13 +3,16 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::StreamExt;
 use headrace_layout::InodeNo;
 use headrace_meta::{NewData, NewExtent};
 
+use super::outage::Attempts;
+use super::patience::Patience;
 use crate::error::Result;
-use crate::handles::FileId;
+use crate::handles::{FileId, OpenFile};
 use crate::inode::dirty::Batch;
 use crate::inode::{Inode, StoredBatch};
 use crate::vfs::Vfs;
@@ -21,6 +24,9 @@ const FLUSH_WIDTH: usize = 16;
 
 impl Vfs {
     /// One descriptor of an open file was closed: its bytes become extents, visible to every later open. Not necessarily durable.
+    ///
+    /// # Errors
+    /// A failure that this open file has not heard of, or that its bytes could not be stored in time. They are kept and tried again.
     pub fn flush(
         self: &Arc<Self>,
         _ino: InodeNo,
@@ -32,11 +38,15 @@ impl Vfs {
             if open.inode.unlinked.load(Ordering::Relaxed) {
                 return Ok(());
             }
+            open.unheard_at_close()?;
             vfs.commit_pending(&open.inode).await
         }
     }
 
     /// Makes a file durable: its bytes, its attributes and its name.
+    ///
+    /// # Errors
+    /// As [`Self::flush`]. A later call that succeeds says that everything is durable.
     pub fn fsync(
         self: &Arc<Self>,
         _ino: InodeNo,
@@ -46,12 +56,16 @@ impl Vfs {
         let vfs = Arc::clone(self);
         async move {
             let open = vfs.handles.get(file)?;
-            vfs.make_durable(&open.inode).await
+            vfs.make_durable(&open).await
         }
     }
 
-    pub(crate) async fn make_durable(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
-        self.commit_pending(inode).await?;
+    pub(crate) async fn make_durable(self: &Arc<Self>, open: &OpenFile) -> Result<()> {
+        open.unheard()?;
+        let result = self.commit_pending(&open.inode).await;
+        // What failed meanwhile was made good, or is what is answered.
+        let _ = open.unheard();
+        result?;
         let engine = &self.volume.engine;
         engine.durable(engine.position()).await?;
         Ok(())
@@ -60,71 +74,71 @@ impl Vfs {
     /// Makes extents of everything that was written before the call.
     ///
     /// # Errors
-    /// What went wrong with these bytes, or earlier in the background. They stay in the buffer and are tried again.
+    /// The bytes could not be stored in time. They stay in memory and are tried again.
     pub(crate) async fn commit_pending(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
-        {
-            let mut state = inode.state.lock();
-            if state.dirty.is_clean() {
-                return state.error.take().map_or(Ok(()), Err);
-            }
+        if inode.state.lock().dirty.is_clean() {
+            return Ok(());
         }
-        let _exclusive = inode.exclusive.lock().await;
-        self.commit_pending_exclusive(inode).await
+        let patience = Patience::new("waiting for written data");
+        {
+            let _exclusive = self.in_time(&patience, inode.exclusive.lock()).await?;
+            self.take_pending(inode);
+        }
+        self.batches_settled(inode, &patience).await
     }
 
     /// The same for a caller that holds [`Inode::exclusive`].
     pub(crate) async fn commit_pending_exclusive(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+        self.take_pending(inode);
+        self.batches_settled(inode, &Patience::new("waiting for written data")).await
+    }
+
+    /// Sends everything that is pending on its way.
+    fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
         let inline_max = u64::from(self.volume.superblock.inline_max);
         let room = self.meta().inline_bytes() < INLINE_LIMIT;
-        // Few bytes go into the metadata engine, but only behind batches that were taken before them.
-        let small = |pending: u64| pending <= inline_max && room;
-        {
-            let mut state = inode.state.lock();
-            if let Some(error) = state.error.take() {
-                return Err(error);
-            }
-            let pending = state.dirty.pending_len();
-            if pending > 0 && !small(pending) {
-                self.take_all(inode, &mut state);
-            }
-        }
-        self.batches_settled(inode).await?;
-        let rest = {
+        let small = {
             let mut state = inode.state.lock();
             let pending = state.dirty.pending_len();
-            if pending == 0 {
-                None
-            } else if small(pending) {
+            // Few bytes go into the metadata engine. Their commit waits for the batches that were taken before them.
+            if pending > 0 && pending <= inline_max && room {
                 state.dirty.take_batch(u64::MAX)
             } else {
                 self.take_all(inode, &mut state);
                 None
             }
         };
-        if let Some(batch) = rest {
+        if let Some(batch) = small {
             self.commit_inline(inode, &batch);
         }
-        self.batches_settled(inode).await
     }
 
     /// Waits until every batch taken so far is committed.
-    pub(crate) async fn batches_settled(&self, inode: &Inode) -> Result<()> {
-        let last = inode.state.lock().dirty.last_batch();
+    ///
+    /// # Errors
+    /// When nothing has been stored for the store's deadline, or when the store has said no meanwhile.
+    pub(crate) async fn batches_settled(&self, inode: &Inode, patience: &Patience) -> Result<()> {
+        let (last, failures) = {
+            let state = inode.state.lock();
+            (state.dirty.last_batch(), state.failures.number())
+        };
         loop {
             let changed = inode.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             {
-                let mut state = inode.state.lock();
-                if let Some(error) = state.error.take() {
-                    return Err(error);
-                }
+                let state = inode.state.lock();
                 let behind = state.dirty.oldest_batch().is_some_and(|oldest| Some(oldest) <= last);
                 if !behind {
                     return Ok(());
                 }
+                if let Some(error) =
+                    state.failures.since(failures).filter(|error| super::outage::is_final(error))
+                {
+                    return Err(error.clone());
+                }
             }
-            changed.await;
+            self.in_time(patience, changed).await?;
         }
     }
 
@@ -142,17 +156,47 @@ impl Vfs {
             };
             pieces.push(NewExtent { offset, len: len as u32, data: NewData::Inline(sealed) });
         }
-        let stored = StoredBatch { pieces, segments: Vec::new(), end: batch.end(), _guard: None };
+        let stored = StoredBatch {
+            pieces,
+            segments: Vec::new(),
+            end: batch.end(),
+            attempts: Attempts::default(),
+            _guard: None,
+        };
         inode.state.lock().stored.insert(batch.id, stored);
         self.commit_stored(inode);
     }
 
-    /// Flushes the files that `which` chooses.
+    /// Sends the files that `which` chooses on their way, and waits for them, but not longer than `at_most`.
+    pub(crate) async fn flush_behind(self: &Arc<Self>, at_most: Duration, which: impl Fn(&Inode) -> bool) {
+        let mut dirty: Vec<_> = self.inodes.all().into_iter().filter(|inode| which(inode)).collect();
+        dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
+        dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
+        let outage = self.outage.is_on();
+        let mut started = Vec::new();
+        for inode in dirty {
+            // What cannot be stored now is left to grow together. Somebody else who holds the file sees to it.
+            let stuck = outage && inode.state.lock().dirty.has_batches();
+            if let (false, Ok(_exclusive)) = (stuck, inode.exclusive.try_lock()) {
+                self.take_pending(&inode);
+                started.push(Arc::clone(&inode));
+            }
+        }
+        let patience = Patience::new("flushing behind");
+        let settled = futures::stream::iter(&started).for_each_concurrent(None, async |inode| {
+            // Whoever wrote it is told, and the log was.
+            let _ = self.batches_settled(inode, &patience).await;
+            self.inodes.evict(inode.ino);
+        });
+        let _ = tokio::time::timeout(at_most, settled).await;
+    }
+
+    /// Flushes every file.
     ///
     /// # Errors
     /// The first one; the others are flushed all the same.
-    pub(crate) async fn flush_dirty(self: &Arc<Self>, which: impl Fn(&Inode) -> bool) -> Result<()> {
-        let mut dirty: Vec<_> = self.inodes.all().into_iter().filter(|inode| which(inode)).collect();
+    pub(crate) async fn flush_dirty(self: &Arc<Self>) -> Result<()> {
+        let mut dirty = self.inodes.all();
         dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
         dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
         let mut flushes = futures::stream::iter(dirty)

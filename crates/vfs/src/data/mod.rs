@@ -2,7 +2,10 @@
 
 mod copy;
 mod flush;
+mod log_limit;
 mod open;
+pub(crate) mod outage;
+mod patience;
 mod read;
 mod resize;
 mod upload;

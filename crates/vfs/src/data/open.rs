@@ -23,11 +23,11 @@ impl Vfs {
                 _ => Err(MetaError::Invalid("only regular files are opened here").into()),
             }
         })?;
-        let open = OpenFile { inode, flags };
+        let open = OpenFile::new(inode, flags);
         if open.writable() {
             self.writable()?;
         }
-        Ok((self.handles.insert(open), mode))
+        Ok((self.handles.insert(open)?, mode))
     }
 
     pub(crate) fn open_mode(&self, flags: i32) -> OpenMode {

@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use headrace_cache::{cut, spans};
-use headrace_layout::{CHUNK_SIZE, ExtentData, InodeNo, SegmentSlice};
+use headrace_cache::{SPAN, cut, spans};
+use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, InodeNo, SegmentSlice};
 use headrace_meta::Time;
 use headrace_store::ErrorKind;
 
@@ -22,6 +23,8 @@ use crate::vfs::Vfs;
 const READ_WIDTH: usize = 8;
 /// Extents can move (packer, compaction) between being looked up and being read; then they are looked up again.
 const ATTEMPTS: usize = 8;
+/// What fails its checksum may have been damaged on its way only.
+const DAMAGED_ATTEMPTS: usize = 3;
 /// More extents than this in a chunk have it rewritten in the background.
 const FRAGMENTED: usize = 512;
 
@@ -63,7 +66,11 @@ impl Vfs {
             match &reply {
                 Ok(_) if open.flags & libc::O_NOATIME == 0 => vfs.touch(&open.inode),
                 Ok(_) => {}
-                Err(error) => tracing::error!(ino = %open.inode.ino, offset, len, %error, "read failed"),
+                Err(error) => {
+                    if let Some(left_out) = vfs.outage.reads.lock().due(Instant::now()) {
+                        tracing::error!(ino = %open.inode.ino, offset, len, %error, left_out, "read failed");
+                    }
+                }
             }
             reply
         }
@@ -96,9 +103,17 @@ impl Vfs {
             at = start + data.len() as u64;
         }
         self.sources(inode.ino, at, end, &mut sources)?;
+        let memory = match self.cost_of(&sources) {
+            0 => None,
+            bytes => Some(self.reads.acquire(bytes).await),
+        };
         let fetches: Vec<_> = sources.into_iter().map(|source| self.fetch(inode.ino, source)).collect();
         let mut found: Vec<(u64, Vec<Bytes>)> =
             stream::iter(fetches).buffered(READ_WIDTH).try_collect().await?;
+        // Given back when the kernel has taken the bytes.
+        if let (Some(memory), Some(first)) = (memory, found.iter_mut().find_map(|(_, p)| p.first_mut())) {
+            *first = memory.attach(std::mem::take(first));
+        }
         found.extend(overlay.into_iter().map(|(start, data)| (start, vec![data])));
         found.sort_by_key(|(start, _)| *start);
         Ok(assemble(offset, end, found))
@@ -129,6 +144,29 @@ impl Vfs {
         Ok(())
     }
 
+    /// Memory that fetching takes at most, bytes: as stored, as decompressed, and the spans under way.
+    fn cost_of(&self, sources: &[Source]) -> u64 {
+        let codec = &self.volume.codec;
+        let frames = 2 * u64::from(codec.frame_size());
+        let plain =
+            |len: u32| if codec.compression() == Compression::None { 0 } else { u64::from(len) + frames };
+        let (mut bytes, mut small) = (0, 0);
+        for source in sources {
+            bytes += match &source.data {
+                ExtentData::Segment(slice) if slice.run_len <= self.volume.superblock.inline_max => {
+                    small += 1;
+                    2 * u64::from(source.len) + frames
+                }
+                ExtentData::Segment(slice) => {
+                    let stored = codec.stored_range(slice, 0, source.len);
+                    stored.end.saturating_sub(stored.start) + plain(source.len)
+                }
+                ExtentData::Inline { .. } => 2 * u64::from(source.len),
+            };
+        }
+        bytes + small.min(READ_WIDTH as u64) * 2 * SPAN
+    }
+
     /// The bytes of a source, with their offset in the file.
     async fn fetch(&self, ino: InodeNo, source: Source) -> Result<(u64, Vec<Bytes>), Missed> {
         let bytes = match &source.data {
@@ -155,16 +193,26 @@ impl Vfs {
     async fn fetch_segment(&self, slice: &SegmentSlice, len: u32) -> Result<Vec<Bytes>, Missed> {
         let codec = &self.volume.codec;
         let wanted = codec.stored_range(slice, 0, len);
-        let stored = if slice.run_len <= self.volume.superblock.inline_max {
-            self.fetch_through_spans(slice, &wanted).await?
-        } else {
-            self.volume
-                .store
-                .get_range(&slice.segment.object_key(), wanted)
-                .await
-                .map_err(not_found_is_moved)?
-        };
-        Ok(codec.decode(slice, 0, len, stored)?)
+        let mut attempt = 1;
+        loop {
+            let stored = if slice.run_len <= self.volume.superblock.inline_max {
+                self.fetch_through_spans(slice, &wanted).await?
+            } else {
+                let got = self.volume.store.get_range(&slice.segment.object_key(), wanted.clone()).await;
+                got.map_err(not_found_is_moved)?
+            };
+            match codec.decode(slice, 0, len, stored) {
+                Ok(pieces) => return Ok(pieces),
+                Err(error) if attempt < DAMAGED_ATTEMPTS => {
+                    tracing::warn!(%error, attempt, "bytes came from the store damaged; they are read again");
+                    for span in spans(slice.segment, &wanted) {
+                        self.spans.forget(&span);
+                    }
+                    attempt += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Small packed files: their neighbours come along, since they are likely to be read next.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use headrace_layout::InodeNo;
 use headrace_meta::{Kind, MetaError};
 
+use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::handles::FileId;
 use crate::vfs::Vfs;
@@ -23,8 +24,9 @@ impl Vfs {
         let inode = self.pin(ino)?;
         let _exclusive = inode.exclusive.lock().await;
         // A batch under way would bring bytes back behind the new end.
+        let patience = Patience::new("waiting for data written before the truncation");
         while inode.state.lock().dirty.has_batches() {
-            self.batches_settled(&inode).await?;
+            self.batches_settled(&inode, &patience).await?;
         }
         let _in_order = inode.commit.lock();
         self.meta().truncate(ino, size, kill_suid)?;

@@ -1,11 +1,17 @@
 //! Batches become segments; segments become extents, in the order the batches were taken.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use headrace_layout::SegmentBuilder;
+use bytes::Bytes;
+use headrace_flow::memory::MemoryPlan;
+use headrace_layout::{SegmentBuilder, SegmentId};
 use headrace_meta::{DataCommit, NewData, NewExtent};
 use headrace_volume::PendingSegment;
 
+use super::outage::Attempts;
+use crate::admission::Charge;
 use crate::error::{Error, Result};
 use crate::inode::dirty::{Batch, BatchId};
 use crate::inode::{FileState, Inode, StoredBatch};
@@ -14,7 +20,7 @@ use crate::vfs::Vfs;
 impl Vfs {
     /// Takes and uploads whole segments of what is pending, and leaves the rest for more to come.
     pub(crate) fn start_full_uploads(self: &Arc<Self>, inode: &Arc<Inode>) {
-        let segment = u64::from(self.volume.superblock.segment_size);
+        let segment = self.plan.batch;
         let mut state = inode.state.lock();
         while state.dirty.pending_len() >= segment {
             let Some(batch) = state.dirty.take_batch(segment) else { break };
@@ -24,35 +30,78 @@ impl Vfs {
 
     /// Takes and uploads everything that is pending.
     pub(crate) fn take_all(self: &Arc<Self>, inode: &Arc<Inode>, state: &mut FileState) {
-        let segment = u64::from(self.volume.superblock.segment_size);
+        let segment = self.plan.batch;
         while let Some(batch) = state.dirty.take_batch(segment) {
             self.spawn_upload(inode, batch);
         }
     }
 
     fn spawn_upload(self: &Arc<Self>, inode: &Arc<Inode>, batch: Batch) {
-        let (vfs, inode) = (Arc::clone(self), Arc::clone(inode));
         // Its id is taken in the order of the batches, so that a rebuild from segments alone knows which one is newer.
         let segment = self.volume.begin_segment();
-        self.runtime.spawn(async move {
-            let place = vfs.uploads.clone().acquire_owned().await;
-            let id = batch.id;
-            let (worker_vfs, worker_inode) = (Arc::clone(&vfs), Arc::clone(&inode));
-            // Building is work for the processor and a local store blocks: neither belongs on the runtime's own threads.
-            let done = tokio::task::spawn_blocking(move || {
-                let _place = place;
-                let uploaded = worker_vfs.upload(&worker_inode, &batch, segment);
-                worker_vfs.uploaded(&worker_inode, batch.id, uploaded);
-            });
-            if let Err(panicked) = done.await {
-                vfs.uploaded(&inode, id, Err(Error::Internal(format!("uploading failed: {panicked}"))));
-            }
-        });
+        let stored = Arc::clone(self).store_batch(Arc::clone(inode), batch, segment);
+        self.runtime.spawn(stored);
     }
 
-    fn upload(&self, inode: &Inode, batch: &Batch, guard: PendingSegment) -> Result<StoredBatch> {
+    /// Stores a batch, however long it takes: until then its bytes are nowhere else.
+    async fn store_batch(self: Arc<Self>, inode: Arc<Inode>, batch: Batch, segment: PendingSegment) {
+        let _place = self.uploads.clone().acquire_owned().await;
+        let memory = self.upload_bytes.acquire(MemoryPlan::upload(batch.len())).await;
+        let (id, end, key) = (batch.id, batch.end(), segment.id().object_key());
+        let mut attempts = Attempts::default();
+        // Building is work for the processor and a local store blocks: neither belongs on the runtime's own threads. It is built
+        // once: what goes out under one key is always the same bytes.
+        let (vfs, about) = (Arc::clone(&self), Arc::clone(&inode));
+        let number = segment.id();
+        let building = tokio::task::spawn_blocking(move || vfs.build(&about, &batch, number, memory));
+        let mut built = flatten(building.await);
+        loop {
+            let put = match &built {
+                Ok((body, _)) => {
+                    let (vfs, key, body) = (Arc::clone(&self), key.clone(), body.clone());
+                    let put =
+                        move || vfs.runtime.block_on(vfs.volume.store.put(&key, body)).map_err(Error::from);
+                    flatten(tokio::task::spawn_blocking(put).await)
+                }
+                Err(error) => Err(error.clone()),
+            };
+            let error = match put {
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            let wait = self.outage.failure("store written data", inode.ino.0, &error, &mut attempts);
+            inode.state.lock().failures.record(error);
+            inode.changed.notify_waiters();
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.outage.recovered.notified() => {}
+            }
+            if inode.unlinked.load(Ordering::Relaxed) && self.inodes.is_unpinned(inode.ino) {
+                // Deleted and closed: nobody will miss it.
+                self.outage.abandoned(&mut attempts);
+                built = Ok((Bytes::new(), Vec::new()));
+                break;
+            }
+        }
+        if let Ok((body, pieces)) = built {
+            let segments = if body.is_empty() { Vec::new() } else { vec![(number, body.len() as u64)] };
+            drop(body);
+            let guard = Some(segment);
+            let stored = StoredBatch { pieces, segments, end, attempts, _guard: guard };
+            inode.state.lock().stored.insert(id, stored);
+            self.commit_stored(&inode);
+        }
+    }
+
+    /// The object of a batch, and its extents. `memory` is for the object's bytes, for as long as anything refers to them.
+    fn build(
+        &self,
+        inode: &Inode,
+        batch: &Batch,
+        id: SegmentId,
+        memory: Charge,
+    ) -> Result<(Bytes, Vec<NewExtent>)> {
         let volume = &self.volume;
-        let id = guard.id();
         let mut builder = SegmentBuilder::new(&volume.codec, volume.superblock.uuid, id);
         let mut pieces = Vec::new();
         for (offset, run) in batch.runs() {
@@ -64,27 +113,11 @@ impl Vfs {
             pieces.push(NewExtent { offset, len, data: NewData::Segment(slice) });
         }
         volume.describe(&mut builder);
-        let body = builder.finish();
-        let stored = body.len() as u64;
-        self.runtime.block_on(volume.store.put(&id.object_key(), body))?;
-        Ok(StoredBatch { pieces, segments: vec![(id, stored)], end: batch.end(), _guard: Some(guard) })
-    }
-
-    fn uploaded(&self, inode: &Inode, id: BatchId, result: Result<StoredBatch>) {
-        match result {
-            Ok(stored) => {
-                inode.state.lock().stored.insert(id, stored);
-            }
-            Err(error) => {
-                tracing::error!(ino = %inode.ino, %error, "cannot store written data; it is kept and tried again");
-                self.give_back(inode, id, error);
-            }
-        }
-        self.commit_stored(inode);
+        Ok((memory.attach(builder.finish()), pieces))
     }
 
     /// Commits every batch whose turn it is.
-    pub(crate) fn commit_stored(&self, inode: &Inode) {
+    pub(crate) fn commit_stored(self: &Arc<Self>, inode: &Arc<Inode>) {
         let in_order = inode.commit.lock();
         loop {
             let (id, mut stored, mtime) = {
@@ -100,13 +133,24 @@ impl Vfs {
                 new_segments: std::mem::take(&mut stored.segments),
                 kill_suid: false,
             };
+            let in_store = !commit.new_segments.is_empty();
             match self.meta().commit_write(inode.ino, &commit).map_err(Error::from) {
-                Ok(_) => self.batch_committed(inode, id, mtime),
+                Ok(_) => self.batch_committed(inode, id, mtime, &stored.attempts, in_store),
                 // Deleted meanwhile: its bytes are nobody's; the object is found by garbage collection.
-                Err(error) if error.is_gone() => self.batch_committed(inode, id, mtime),
+                Err(error) if error.is_gone() => {
+                    self.batch_committed(inode, id, mtime, &stored.attempts, in_store)
+                }
                 Err(error) => {
-                    tracing::error!(ino = %inode.ino, %error, "cannot commit written data; it is kept and tried again");
-                    self.give_back(inode, id, error);
+                    let what = "commit written data";
+                    let wait = self.outage.failure(what, inode.ino.0, &error, &mut stored.attempts);
+                    (stored.pieces, stored.segments) = (commit.pieces, commit.new_segments);
+                    let mut state = inode.state.lock();
+                    state.failures.record(error);
+                    state.stored.insert(id, stored);
+                    if !std::mem::replace(&mut state.commit_again, true) {
+                        self.commit_again(inode, wait);
+                    }
+                    break;
                 }
             }
         }
@@ -115,7 +159,31 @@ impl Vfs {
         self.inodes.evict(inode.ino);
     }
 
-    fn batch_committed(&self, inode: &Inode, id: BatchId, mtime: Option<headrace_meta::Time>) {
+    fn commit_again(self: &Arc<Self>, inode: &Arc<Inode>, wait: Duration) {
+        let (vfs, inode) = (Arc::clone(self), Arc::clone(inode));
+        self.runtime.spawn(async move {
+            tokio::time::sleep(wait).await;
+            let commit = move || {
+                inode.state.lock().commit_again = false;
+                vfs.commit_stored(&inode);
+            };
+            // An engine may wait for its disk.
+            let _ = tokio::task::spawn_blocking(commit).await;
+        });
+    }
+
+    fn batch_committed(
+        &self,
+        inode: &Inode,
+        id: BatchId,
+        mtime: Option<headrace_meta::Time>,
+        attempts: &Attempts,
+        stored: bool,
+    ) {
+        // What only went into metadata says nothing of the store.
+        if stored || attempts.has_failed() {
+            self.outage.success(attempts);
+        }
         let mut state = inode.state.lock();
         let released = state.dirty.committed(id);
         if state.mtime == mtime && state.dirty.is_clean() {
@@ -127,18 +195,8 @@ impl Vfs {
         drop(state);
         self.admission.release(released);
     }
+}
 
-    /// The bytes are pending again; whoever flushes next hears of the failure.
-    fn give_back(&self, inode: &Inode, id: BatchId, error: Error) {
-        let mut state = inode.state.lock();
-        let released = state.dirty.restore(id);
-        state.error = Some(error);
-        // Not at once again: the flusher waits its time.
-        state.dirty_since = Some(std::time::Instant::now());
-        drop(state);
-        match u64::try_from(released) {
-            Ok(bytes) => self.admission.release(bytes),
-            Err(_) => self.admission.force(released.unsigned_abs()),
-        }
-    }
+fn flatten<T>(joined: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    joined.unwrap_or_else(|panicked| Err(Error::Internal(format!("storing written data failed: {panicked}"))))
 }

@@ -9,8 +9,10 @@ use bytes::Bytes;
 use headrace_layout::{CHUNK_SIZE, InodeNo};
 use headrace_meta::{MetaError, SetAttr, Time};
 
+use super::patience::Patience;
+use crate::admission::Charge;
 use crate::error::{Error, Result};
-use crate::handles::FileId;
+use crate::handles::{FileId, OpenFile};
 use crate::inode::Inode;
 use crate::names::CAPABILITY;
 use crate::vfs::Vfs;
@@ -42,11 +44,9 @@ impl Vfs {
             if len == 0 {
                 return Ok(0);
             }
-            let charge = vfs.admission.acquire(u64::from(len)).await;
+            let charge = vfs.admitted(&open, u64::from(len)).await?;
+            let data = charge.attach(data);
             let inode = &open.inode;
-            if let Some(error) = inode.state.lock().error.take() {
-                return Err(error);
-            }
             if kill_suid {
                 vfs.drop_set_id(inode)?;
             }
@@ -56,25 +56,50 @@ impl Vfs {
                 let before = state.dirty.charge();
                 state.dirty.write(offset, &data);
                 let after = state.dirty.charge();
-                if after >= before {
-                    charge.keep(after - before);
-                } else {
-                    drop(charge);
-                    vfs.admission.release(before - after);
-                }
+                vfs.admission.adjust(before, after);
                 state.size = state.size.max(offset + u64::from(len));
                 state.mtime = Some(Time::now());
                 state.dirty_since.get_or_insert_with(Instant::now);
                 state.dirty.pending_len()
             };
             inode.atime_until.store(i64::MIN, Ordering::Relaxed);
-            if pending >= u64::from(vfs.volume.superblock.segment_size) {
+            if pending >= vfs.plan.batch {
                 vfs.start_full_uploads(inode);
             }
             if open.synchronous() || vfs.options.sync {
-                vfs.make_durable(inode).await?;
+                vfs.make_durable(&open).await?;
             }
             Ok(len)
+        }
+    }
+
+    /// A place in the write budget.
+    ///
+    /// # Errors
+    /// A failure that this open file has not heard of; the store's refusal, if it takes nothing; that nothing was stored for the store's
+    /// deadline.
+    async fn admitted(&self, open: &OpenFile, len: u64) -> Result<Charge> {
+        let patience = Patience::new("waiting for memory to write to");
+        let place = self.admission.acquire(len);
+        tokio::pin!(place);
+        loop {
+            let failed = self.outage.failed.notified();
+            tokio::pin!(failed);
+            failed.as_mut().enable();
+            open.unheard()?;
+            if let Some(refusal) = self.outage.refusal() {
+                return Err(refusal);
+            }
+            let either = async {
+                tokio::select! {
+                    biased;
+                    charge = &mut place => Some(charge),
+                    () = failed => None,
+                }
+            };
+            if let Some(charge) = self.in_time(&patience, either).await? {
+                return Ok(charge);
+            }
         }
     }
 

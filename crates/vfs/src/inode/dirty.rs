@@ -176,35 +176,6 @@ impl DirtyBuffer {
         self.batches.remove(at).map_or(0, |b| b.charge)
     }
 
-    /// Makes a batch that could not be stored pending again, except for bytes that newer writes hide; the bytes that gives
-    /// back to the budget (negative when block rounding needs more).
-    pub fn restore(&mut self, id: BatchId) -> i64 {
-        let before = self.charge();
-        let Some(at) = self.batches.iter().position(|b| b.id == id) else { return 0 };
-        let Some(batch) = self.batches.remove(at) else { return 0 };
-        for (offset, data) in batch.pieces.iter() {
-            let end = offset + data.len() as u64;
-            let mut newer = Vec::new();
-            for (&index, block) in self.pending.range(offset / BLOCK..=(end - 1) / BLOCK) {
-                block.pieces(index * BLOCK, *offset, end, &mut newer);
-            }
-            for later in self.batches.iter().filter(|b| b.id > id) {
-                let hidden = later.pieces.iter().filter(|(o, d)| *o < end && o + d.len() as u64 > *offset);
-                let hidden = hidden.map(|(o, d)| clip(*o, d, *offset, end)).collect();
-                merge_below(&mut newer, hidden);
-            }
-            let mut at = *offset;
-            for (covered, bytes) in newer.into_iter().chain([(end, Bytes::new())]) {
-                if covered > at {
-                    let from = (at - offset) as usize;
-                    self.write(at, &data.slice(from..from + (covered - at) as usize));
-                }
-                at = at.max(covered + bytes.len() as u64);
-            }
-        }
-        before as i64 - self.charge() as i64
-    }
-
     /// Forgets pending bytes in `[start, end)`; the bytes that gives back to the budget. Batches are left alone: the caller
     /// waits for them first.
     pub fn discard(&mut self, start: u64, end: u64) -> u64 {

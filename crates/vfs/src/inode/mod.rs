@@ -2,6 +2,7 @@
 
 mod block;
 pub(crate) mod dirty;
+pub(crate) mod failures;
 mod table;
 
 use std::collections::HashMap;
@@ -14,8 +15,9 @@ use headrace_volume::PendingSegment;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::error::Error;
+use crate::data::outage::Attempts;
 use dirty::{BatchId, DirtyBuffer};
+use failures::Failures;
 
 pub(crate) use table::{InodeTable, Pinned};
 
@@ -46,12 +48,14 @@ pub(crate) struct FileState {
     pub size: u64,
     /// Time of the newest write that is not committed.
     pub mtime: Option<Time>,
-    /// A failure of background writing that nobody was told yet.
-    pub error: Option<Error>,
+    /// Failures of background writing.
+    pub failures: Failures,
     /// Since when there has been something to flush.
     pub dirty_since: Option<Instant>,
     /// Batches whose bytes are stored, waiting for their turn to be committed.
     pub stored: HashMap<BatchId, StoredBatch>,
+    /// Somebody will try again to commit.
+    pub commit_again: bool,
 }
 
 /// A batch whose bytes are in the store (or sealed for the metadata engine).
@@ -59,6 +63,8 @@ pub(crate) struct StoredBatch {
     pub pieces: Vec<NewExtent>,
     pub segments: Vec<(SegmentId, u64)>,
     pub end: u64,
+    /// How storing and committing it has been going.
+    pub attempts: Attempts,
     /// Keeps garbage collection away until the commit.
     pub _guard: Option<PendingSegment>,
 }
@@ -71,9 +77,10 @@ impl Inode {
                 dirty: DirtyBuffer::default(),
                 size: attr.size,
                 mtime: None,
-                error: None,
+                failures: Failures::default(),
                 dirty_since: None,
                 stored: HashMap::new(),
+                commit_again: false,
             }),
             commit: Mutex::new(()),
             exclusive: tokio::sync::Mutex::new(()),

@@ -175,7 +175,10 @@ async fn an_owner_that_was_put_out_acknowledges_nothing_more() {
         assert!(matches!(put(&*engine, b"k", b"again"), Err(KvError::Fenced { .. })));
         assert!(matches!(engine.admit().await, Ok(()) | Err(KvError::Fenced { .. })));
         let error = blocking(move || engine.close()).await.unwrap_err();
-        assert!(matches!(&error, KvError::Fenced { detail } if detail.contains("Changes not sent")), "{error}");
+        assert!(
+            matches!(&error, KvError::Fenced { detail } if detail.contains("Changes not sent")),
+            "{error}"
+        );
         taken.durable(announced).await.unwrap();
         taken.flush().await.unwrap();
         let (_, map) = restored(&other, Target::Latest, place.dir.path()).await;

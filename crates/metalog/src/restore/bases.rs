@@ -50,6 +50,13 @@ impl Listing {
         Ok(listing)
     }
 
+    /// Whether something that was in `before` is gone.
+    pub(super) fn has_lost_some_of(&self, before: &Listing) -> bool {
+        before.log.keys().any(|number| !self.log.contains_key(number))
+            || before.snapshots.iter().any(|id| !self.snapshots.contains(id))
+            || before.parts.keys().any(|key| !self.parts.contains_key(key))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.log.is_empty() && self.snapshots.is_empty()
     }

@@ -15,11 +15,38 @@ use crate::{Bucket, Key, MetalogError, ObjectHash};
 
 type Report<'p> = &'p (dyn Fn(RestoreProgress) + Send + Sync);
 
+/// How often the bucket is looked at again when its owner removes what is being read.
+const LOOKS: u32 = 5;
+
 /// Builds the state of `target` in a sink. `new_sink` is called again when a snapshot turns out to be damaged half way.
 pub(super) async fn rebuild<S: Sink>(
     bucket: &Bucket,
     target: Target,
     new_sink: impl Fn() -> Result<S, KvError>,
+    progress: Report<'_>,
+) -> Result<Restored, RestoreError> {
+    let mut listing = Listing::read(bucket).await?;
+    for _ in 1..LOOKS {
+        let result = attempt(bucket, &listing, target, &new_sink, progress).await;
+        let Err(RestoreError::Damaged { .. } | RestoreError::NoSnapshot { .. }) = result else {
+            return result;
+        };
+        // What seems lost may have been removed for its age by an owner that is at work.
+        let now = Listing::read(bucket).await?;
+        if !now.has_lost_some_of(&listing) {
+            return result;
+        }
+        listing = now;
+    }
+    attempt(bucket, &listing, target, &new_sink, progress).await
+}
+
+/// One attempt on what was listed.
+async fn attempt<S: Sink>(
+    bucket: &Bucket,
+    listing: &Listing,
+    target: Target,
+    new_sink: &impl Fn() -> Result<S, KvError>,
     progress: Report<'_>,
 ) -> Result<Restored, RestoreError> {
     progress(RestoreProgress { stage: Stage::Looking, done: 0, total: 0 });
@@ -28,7 +55,6 @@ pub(super) async fn rebuild<S: Sink>(
         Target::Latest => None,
         Target::At(at) => Some(unix_ms(at)),
     };
-    let listing = Listing::read(bucket).await?;
     if listing.is_empty() {
         return Err(RestoreError::NoLog { url: url() });
     }
@@ -49,7 +75,7 @@ pub(super) async fn rebuild<S: Sink>(
                 continue;
             }
         };
-        match load(bucket, &listing, base, new_sink()?, progress).await? {
+        match load(bucket, listing, base, new_sink()?, progress).await? {
             Ok(sink) => {
                 let chain = Chain {
                     number: base.number,
@@ -58,7 +84,7 @@ pub(super) async fn rebuild<S: Sink>(
                     at_ms: base.manifest.at_ms,
                 };
                 let replay = Replay::new(bucket.clone(), sink, chain, limit);
-                return apply(replay, &listing, anchored, base, damage, progress).await;
+                return apply(replay, listing, anchored, base, damage, progress).await;
             }
             Err(detail) => {
                 tracing::warn!(snapshot = %base.manifest.id, %detail, "passing over a damaged snapshot");

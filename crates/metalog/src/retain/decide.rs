@@ -180,7 +180,9 @@ mod tests {
             prop_assert!(old.count() <= 1);
             // The successor of any recent owner is still to be seen.
             let newest = stock.owners.last().copied().unwrap_or(0);
-            prop_assert!((newest.saturating_sub(KEPT_OWNERS).max(1)..=newest).all(|epoch| left.contains(&Key::Owner { epoch })));
+            let recent = newest.saturating_sub(KEPT_OWNERS).max(1)..=newest;
+            let all_there = recent.clone().all(|epoch| left.contains(&Key::Owner { epoch }));
+            prop_assert!(all_there, "of {recent:?}");
         }
     }
 

@@ -104,18 +104,24 @@ impl Machine {
         Ok((site, claim))
     }
 
-    /// Mounts: rebuilds the local state if it does not go on where the log ends. `None` if the store failed.
-    pub async fn mount(&self, bucket: &Bucket, options: LogOptions, lease: Duration) -> Option<Arc<LoggedEngine>> {
-        let (mut site, claim) = self.claim(bucket, lease).await.ok()?;
+    /// Mounts: rebuilds the local state if it does not go on where the log ends.
+    pub async fn mount(
+        &self,
+        bucket: &Bucket,
+        options: LogOptions,
+        lease: Duration,
+    ) -> Result<Arc<LoggedEngine>, String> {
+        let (mut site, claim) = self.claim(bucket, lease).await.map_err(|error| error.to_string())?;
         let mut engine = self.engine_dir().exists().then(|| self.open().ok()).flatten();
         if !engine.as_ref().is_some_and(|engine| claim.is_continuous(engine.durable_position())) {
             drop(engine.take());
             let _ = std::fs::remove_dir_all(self.engine_dir());
-            restore(bucket, Target::Latest, &self.engine_dir(), &|_| {}).await.ok()?;
+            let done = restore(bucket, Target::Latest, &self.engine_dir(), &|_| {}).await;
+            done.map_err(|error| error.to_string())?;
             engine = Some(self.open().unwrap());
         }
         site.settle(&claim).unwrap();
-        Some(LoggedEngine::start(bucket.clone(), Arc::new(engine?), &claim, None, options).unwrap())
+        Ok(LoggedEngine::start(bucket.clone(), Arc::new(engine.unwrap()), &claim, None, options).unwrap())
     }
 }
 
@@ -123,11 +129,12 @@ pub const LEASE: Duration = Duration::from_secs(30);
 
 /// One record in one transaction.
 pub fn put(engine: &dyn Engine, key: &[u8], value: &[u8]) -> Result<CommitSeq, KvError> {
-    engine.transact_with(|txn| {
-        txn.put(key, value);
-        Ok::<_, KvError>(())
-    })
-    .map(|((), seq)| seq)
+    engine
+        .transact_with(|txn| {
+            txn.put(key, value);
+            Ok::<_, KvError>(())
+        })
+        .map(|((), seq)| seq)
 }
 
 /// Everything in an engine.

@@ -1,5 +1,5 @@
-//! Open files of objects, kept because opening costs more than a small read. Objects are immutable; one that is replaced or deleted
-//! after all is forgotten.
+//! Open files of objects, kept because opening costs more than a small read. Objects that are read in ranges are immutable; one that
+//! is replaced or deleted by this process after all is forgotten.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,9 +38,7 @@ impl Descriptors {
             return Ok(file);
         }
         let before = self.forgotten.load(Ordering::SeqCst);
-        // NONBLOCK: a FIFO that somebody left there must not hang us.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = Arc::new(rustix::fs::openat(root, key, flags, Mode::empty())?);
+        let file = Arc::new(open(root, key)?);
         self.files.insert(key.to_owned(), Arc::clone(&file));
         if self.forgotten.load(Ordering::SeqCst) != before {
             self.files.remove(key);
@@ -53,6 +51,13 @@ impl Descriptors {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.files.remove(key);
     }
+}
+
+/// Opens the file that is under this name now.
+pub(super) fn open(root: &OwnedFd, key: &str) -> rustix::io::Result<OwnedFd> {
+    // NONBLOCK: a FIFO that somebody left there must not hang us.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    rustix::fs::openat(root, key, flags, Mode::empty())
 }
 
 #[cfg(test)]

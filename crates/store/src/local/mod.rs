@@ -137,8 +137,10 @@ impl LocalStore {
     }
 
     fn read_whole(&self, key: &str) -> Result<Bytes, StoreError> {
-        let file = self.descriptor("get", key)?;
-        let size = self.stat("get", key, rustix::fs::fstat(&*file))?.size;
+        self.check("get", key)?;
+        // Opened anew: what is read whole may have been replaced by another process, of whose doings nobody tells us.
+        let file = descriptors::open(&self.root, key).map_err(|errno| self.error("get", key, errno))?;
+        let size = self.stat("get", key, rustix::fs::fstat(&file))?.size;
         match size {
             0 => Ok(Bytes::new()),
             _ => self.read_file(key, &file, 0..size),

@@ -43,6 +43,16 @@ fn a_replaced_or_deleted_object_is_not_read_from_an_old_descriptor() {
 }
 
 #[test]
+fn what_another_process_replaced_is_read_anew() {
+    let (directory, store) = fixture();
+    let other = LocalStore::open(directory.path()).unwrap();
+    for body in ["first", "other", "third"] {
+        put(&other, "k", body).unwrap();
+        assert_eq!(now(store.get("k")).unwrap(), body);
+    }
+}
+
+#[test]
 fn a_file_cut_short_behind_our_back_is_corrupt() {
     let (directory, store) = fixture();
     put(&store, "segments/k", "0123456789").unwrap();

@@ -22,7 +22,7 @@ pub use error::{Error, Result};
 pub use handles::{FileId, OpenMode};
 pub use headrace_flow::memory::MemoryPlan;
 pub use headrace_layout::InodeNo;
-pub use headrace_volume::LogStatus;
+pub use headrace_volume::{LogStatus, Scrub, ScrubStatus};
 pub use headrace_meta::{Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, SetAttr, Time, XattrMode};
 pub use memory::{MemoryUse, Pool};
 pub use options::{AtimePolicy, VfsOptions};

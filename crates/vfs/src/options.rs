@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use headrace_volume::Scrub;
+
 /// When a read changes the access time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AtimePolicy {
@@ -30,6 +32,8 @@ pub struct VfsOptions {
     pub grace: Duration,
     /// Written data of files that nobody flushes is flushed after this time.
     pub writeback_age: Duration,
+    /// How fast stored data is read again to find damage.
+    pub scrub: Scrub,
 }
 
 impl Default for VfsOptions {
@@ -41,6 +45,7 @@ impl Default for VfsOptions {
             sync: false,
             grace: Duration::from_secs(3600),
             writeback_age: Duration::from_secs(5),
+            scrub: Scrub::default(),
         }
     }
 }

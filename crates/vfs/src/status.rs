@@ -1,6 +1,6 @@
 //! What a mount says of itself.
 
-use headrace_volume::LogStatus;
+use headrace_volume::{LogStatus, ScrubStatus};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -63,6 +63,8 @@ pub struct Status {
     pub bytes: u64,
     /// The metadata's log; none of a volume that is mounted read-only.
     pub log: Option<LogStatus>,
+    /// Where reading everything again is; none before it began.
+    pub scrub: Option<ScrubStatus>,
 }
 
 const BLOCK: u32 = 4096;
@@ -113,6 +115,7 @@ impl Vfs {
             inodes: totals.inodes,
             bytes: totals.bytes,
             log: self.volume.log_status(),
+            scrub: self.background.scrub_status(),
         }
     }
 }

@@ -216,7 +216,7 @@ impl StateDir {
     /// 100 paths).
     pub fn clear(&self) -> Result<Vec<PathBuf>> {
         remove_tree(&self.engine())?;
-        for name in [RESTORING, rebuild::STAGING, rebuild::BUILDING, rebuild::REBUILT] {
+        for name in [RESTORING, rebuild::STAGING, rebuild::BUILDING] {
             remove_tree(&self.path.join(name))?;
         }
         let entries = fs::read_dir(&self.path).map_err(|e| failed(&self.path, "cannot list it", &e))?;
@@ -227,7 +227,7 @@ impl StateDir {
             }
         }
         // The identity goes after the engine and the marker last: until then the directory is known for what it is.
-        for name in [SITE, COPY, IDENTITY, INCOMPLETE] {
+        for name in [SITE, COPY, crate::scrub::SCRUB, rebuild::REBUILT, IDENTITY, INCOMPLETE] {
             remove_file(&self.path.join(name))?;
             remove_file(&self.path.join(format!("{name}{TEMPORARY}")))?;
         }

@@ -331,3 +331,37 @@ async fn a_damaged_log_is_named() {
     assert!(found.iter().any(|f| f.kind == "not-restorable"), "{found:#?}");
     volume.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_names_the_file_and_goes_on_where_it_was() {
+    use headrace_volume::Scrubber;
+    use headrace_volume::scrub::Step;
+    let place = Place::local();
+    let volume = place.volume().await;
+    let files = sample(&volume).await;
+    let inline = create(&volume, "small");
+    write_inline(&volume, inline, 0, &pattern(9, 2000));
+    pack(&volume, u64::MAX).await.unwrap();
+    let victim = object_file(&place, files[1].2);
+    let mut bytes = fs::read(&victim).unwrap();
+    bytes[70_000] ^= 1;
+    fs::write(&victim, bytes).unwrap();
+    let mut scrubber = Scrubber::load(&volume);
+    assert_eq!(scrubber.step(&volume, &|_| true).await.unwrap(), Step::More);
+    scrubber.save(&volume).unwrap();
+    volume.close().await.unwrap();
+    drop(volume);
+
+    let volume = place.open().await.unwrap();
+    let mut scrubber = Scrubber::load(&volume);
+    assert_eq!(scrubber.status().segments, 1);
+    assert_eq!(scrubber.step(&volume, &|_| false).await.unwrap(), Step::Stopped);
+    while scrubber.step(&volume, &|_| true).await.unwrap() == Step::More {}
+    let pass = scrubber.status().last_pass.clone().unwrap();
+    assert_eq!((pass.segments, pass.damaged), (4, 1), "{pass:#?}");
+    assert!(pass.found[0].contains("/two") && pass.found[0].contains(&files[1].2.object_key()), "{pass:#?}");
+    assert!(!pass.found[0].contains("/one"));
+    scrubber.verify_metadata(&volume).unwrap();
+    assert_eq!(scrubber.status().metadata, None);
+    volume.close().await.unwrap();
+}

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::{
-    ByteSize, Compression, Durable, Lease, LogFormat, Retention, Span, StoreOption, Switch, Threads,
+    ByteSize, Compression, Durable, Lease, LogFormat, Retention, ScrubRate, Span, StoreOption, Switch,
+    Threads,
 };
 use crate::config::section;
 
@@ -189,6 +190,13 @@ pub struct MountSettings {
     #[arg(long, value_name = "WHERE")]
     pub durable: Option<Durable>,
 
+    /// How fast stored data is read again to find damage early: auto, off, or bytes a second such as 8M [default: auto]
+    ///
+    /// auto reads a volume in a local directory once in 30 days, at 64K to 8M a second, and leaves remote stores alone, which
+    /// charge for reading. Damage is logged with the names of the files, and shown by "headrace status".
+    #[arg(long, value_name = "RATE")]
+    pub scrub: Option<ScrubRate>,
+
     /// Threads that serve the kernel, 1 to 256 [default: from the number of cores]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<Threads>,
@@ -198,7 +206,7 @@ pub struct MountSettings {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 }
-section!(MountSettings { read_only, allow_other, memory, durable, threads, log_file } lists { options });
+section!(MountSettings { read_only, allow_other, memory, durable, scrub, threads, log_file } lists { options });
 
 #[cfg(test)]
 mod tests {

@@ -153,6 +153,31 @@ impl FromStr for Durable {
     }
 }
 
+/// How fast stored data is read again: `auto`, `off`, or bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScrubRate(pub headrace_vfs::Scrub);
+
+impl FromStr for ScrubRate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let rate = match text.trim() {
+            "auto" => headrace_vfs::Scrub::Auto,
+            "off" => headrace_vfs::Scrub::Off,
+            text => match text.parse::<ByteSize>() {
+                // Slower than that, a segment takes hours.
+                Ok(ByteSize(rate)) if rate >= 1024 => headrace_vfs::Scrub::Rate(rate),
+                _ => {
+                    return Err(BadValue(format!(
+                        "\"{text}\" is neither auto nor off nor a rate of at least 1K bytes a second, such as 8M"
+                    )));
+                }
+            },
+        };
+        Ok(ScrubRate(rate))
+    }
+}
+
 /// A span of time within bounds, in whole seconds.
 macro_rules! bounded_span {
     ($(#[$doc:meta])* $name:ident, $least:expr, $most:expr, $says:literal) => {

@@ -106,6 +106,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         },
         read_only: options.read_only,
         sync: options.sync,
+        scrub: settings.mount.scrub.map(|rate| rate.0).unwrap_or_default(),
         ..VfsOptions::default()
     };
     if vfs.memory < MIN_MEMORY {

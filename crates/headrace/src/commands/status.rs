@@ -134,6 +134,13 @@ fn render(status: &Value) -> String {
     if log.is_object() {
         fields.add("in the bucket", shipped(log)).add("epoch", epoch(log));
     }
+    let scrub = &status["figures"]["scrub"];
+    if scrub.is_object() {
+        fields.add("scrub", scrubbed(scrub));
+        for problem in damage(scrub) {
+            fields.add("damage", problem);
+        }
+    }
     if let Some(problem) = problem(log) {
         fields.add("problem", problem);
     }
@@ -172,6 +179,45 @@ fn shipped(log: &Value) -> String {
         None => String::new(),
     };
     format!("{behind}{waits}{snapshot}")
+}
+
+/// How far reading everything again is.
+fn scrubbed(scrub: &Value) -> String {
+    let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let ago = |secs: u64| {
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(secs));
+        let ago = at.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        human::duration(Duration::from_secs(ago.as_secs()))
+    };
+    let now = match number(scrub, "began") {
+        0 => "nothing under way".to_owned(),
+        began => format!(
+            "{} read and verified since {} ago, {}",
+            human::bytes(number(scrub, "bytes")),
+            ago(began),
+            human::plural(number(scrub, "damaged"), "damaged segment", "damaged segments"),
+        ),
+    };
+    let last = &scrub["last_pass"];
+    if !last.is_object() {
+        return format!("{now}; never been through everything yet");
+    }
+    format!(
+        "{now}; last through everything {} ago ({}, {})",
+        ago(number(last, "ended")),
+        human::bytes(number(last, "bytes")),
+        human::plural(number(last, "damaged"), "damaged segment", "damaged segments"),
+    )
+}
+
+/// What it found, the first few.
+fn damage(scrub: &Value) -> Vec<String> {
+    let found = |of: &Value| of.get("found").and_then(Value::as_array).cloned().unwrap_or_default();
+    let metadata = scrub.get("metadata").and_then(Value::as_str);
+    let metadata = metadata.map(|detail| format!("the metadata on this machine is damaged: {detail}"));
+    let segments = found(scrub).into_iter().chain(found(&scrub["last_pass"]));
+    let segments = segments.filter_map(|text| text.as_str().map(str::to_owned));
+    metadata.into_iter().chain(segments).take(5).map(|text| output::name(text.as_bytes())).collect()
 }
 
 fn epoch(log: &Value) -> String {

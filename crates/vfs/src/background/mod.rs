@@ -3,14 +3,16 @@
 mod flusher;
 mod maintenance;
 mod reclaim;
+mod scrub;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headrace_layout::InodeNo;
+use headrace_volume::ScrubStatus;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
@@ -20,12 +22,18 @@ use crate::vfs::Vfs;
 /// Chunks remembered for compaction; more are found again when they are read again.
 const FRAGMENTED_LIMIT: usize = 4096;
 
+/// However slow the scrub is to be, it looks up once a day.
+const LONGEST_REST: Duration = Duration::from_secs(24 * 3600);
+
 /// Handles to the background work.
 #[derive(Default)]
 pub(crate) struct Background {
     stopping: AtomicBool,
     reclaim: Signal,
     maintenance: Signal,
+    scrub: Signal,
+    /// Where the scrub is.
+    scrubbed: Mutex<Option<ScrubStatus>>,
     flusher: Notify,
     fragmented: Mutex<HashSet<(InodeNo, u32)>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -62,7 +70,7 @@ impl Background {
         if vfs.options.read_only {
             return Ok(());
         }
-        for (name, job) in [("reclaim", reclaim::run as Job), ("maintenance", maintenance::run)] {
+        for (name, job) in [("reclaim", reclaim::run as Job), ("maintenance", maintenance::run), ("scrub", scrub::run)] {
             let weak = Arc::downgrade(vfs);
             let thread = std::thread::Builder::new()
                 .name(format!("headrace-{name}"))
@@ -80,6 +88,7 @@ impl Background {
         self.stopping.store(true, Ordering::Release);
         self.reclaim.raise();
         self.maintenance.raise();
+        self.scrub.raise();
         self.flusher.notify_one();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
@@ -88,6 +97,24 @@ impl Background {
         let threads = std::mem::take(&mut *self.threads.lock());
         let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join())));
         let _ = joined.await;
+    }
+
+    /// Where the scrub is; `None` before it has looked.
+    pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
+        self.scrubbed.lock().clone()
+    }
+
+    /// Waits for a time, in the scrub's thread; whether to go on.
+    fn rest(&self, time: Duration) -> bool {
+        let end = Instant::now() + time.min(LONGEST_REST);
+        while !self.stopping() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            self.scrub.wait(left);
+        }
+        false
     }
 
     fn stopping(&self) -> bool {

@@ -365,3 +365,49 @@ async fn a_scrub_names_the_file_and_goes_on_where_it_was() {
     assert_eq!(scrubber.status().metadata, None);
     volume.close().await.unwrap();
 }
+
+/// Interrupted wherever it reports progress, a rebuild goes on and comes to the same end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_rebuild_goes_on() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let place = Place::local();
+    let volume = place.volume().await;
+    let mut files = Vec::new();
+    for i in 0..12u64 {
+        let ino = create(&volume, &format!("file {i}"));
+        let data = pattern(i + 1, 10_000);
+        store(&volume, ino, 0, &data).await;
+        files.push((ino, data));
+    }
+    volume.close().await.unwrap();
+    lose_metadata(&place, &volume);
+    drop(volume);
+    let mut interrupted = 0;
+    for stop_at in 1.. {
+        let (location, options) = (place.location.clone(), place.open_options());
+        let calls = AtomicUsize::new(0);
+        let attempt = tokio::spawn(async move {
+            let stop = |_| {
+                if calls.fetch_add(1, Ordering::SeqCst) + 1 == stop_at {
+                    std::panic::resume_unwind(Box::new("interrupted"));
+                }
+            };
+            rebuild(&location, &options, false, &stop).await
+        });
+        match attempt.await {
+            Ok(report) => {
+                let report = report.unwrap();
+                assert_eq!((report.segments, report.files, report.nameless), (12, 12, 0), "{report:#?}");
+                break;
+            }
+            Err(_) => interrupted += 1,
+        }
+    }
+    assert!(interrupted > 1);
+    let volume = place.open().await.unwrap();
+    for (ino, data) in &files {
+        assert_eq!(read(&volume, *ino).await, *data);
+    }
+    check_clean(&volume).await;
+    volume.close().await.unwrap();
+}

@@ -15,6 +15,7 @@ mod memory;
 mod names;
 mod options;
 mod orphans;
+mod paths;
 mod status;
 mod vfs;
 

@@ -68,7 +68,8 @@ impl Vfs {
                 Ok(_) => {}
                 Err(error) => {
                     if let Some(left_out) = vfs.outage.reads.lock().due(Instant::now()) {
-                        tracing::error!(ino = %open.inode.ino, offset, len, %error, left_out, "read failed");
+                        let (ino, path) = (open.inode.ino, vfs.path_hint(open.inode.ino));
+                        tracing::error!(%ino, path, offset, len, %error, left_out, "read failed");
                     }
                 }
             }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use headrace_layout::Codec;
 use headrace_layout::superblock::Superblock;
 use headrace_metalog::ownership::{self, Progress as Waiting};
-use headrace_metalog::{Bucket, Claim, HolderFacts, SiteRecord, Takeover};
+use headrace_metalog::{Bucket, Claim, HolderFacts, Keeper, SiteRecord, Takeover};
 use headrace_store::ObjectStore;
+use tokio::task::AbortHandle;
 
 use crate::error::Result;
 use crate::progress::{Progress, ProgressFn, Unit};
@@ -55,6 +56,35 @@ pub(crate) async fn claim(
         tracing::warn!(%incumbent, "took the volume over from an owner that shows no sign of life");
     }
     Ok(Claimed { claim, record })
+}
+
+/// What keeps a claim alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// The lease.
+    pub keeper: Arc<Keeper>,
+    task: AbortHandle,
+}
+
+impl Kept {
+    /// Renews the lease of `claim` from now on.
+    pub(crate) fn start(bucket: &Bucket, claim: &Claim) -> Kept {
+        let (keeper, task) = Keeper::new(bucket.clone(), claim);
+        Kept { keeper: Arc::new(keeper), task: tokio::spawn(task).abort_handle() }
+    }
+
+    /// Gives the volume up, so that the next owner need not wait.
+    pub(crate) async fn release(&self) {
+        if let Err(error) = self.keeper.release().await {
+            tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
+        }
+        self.task.abort();
+    }
+
+    /// Stops without a word, as a crash would.
+    pub(crate) fn abandon(&self) {
+        self.task.abort();
+    }
 }
 
 /// For those who only read: refuses a volume that somebody else holds and is alive. What to know if somebody holds it and is

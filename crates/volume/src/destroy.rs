@@ -11,11 +11,11 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use headrace_layout::crypto::MasterKey;
 use headrace_layout::superblock::{OBJECT_KEY, Superblock};
-use headrace_metalog::{Keeper, keys as log_keys};
+use headrace_metalog::keys as log_keys;
 use headrace_store::{Location, ObjectStore, StoreOptions};
 use serde::Serialize;
 
-use crate::claim::{self, Claimant};
+use crate::claim::{self, Claimant, Kept};
 use crate::error::{Result, VolumeError};
 use crate::found;
 use crate::holder::Lock;
@@ -92,7 +92,7 @@ pub struct Doomed {
     state: StateDir,
     lock: Lock,
     /// Ours, as far as that can be told.
-    keeper: Option<Arc<Keeper>>,
+    kept: Option<Kept>,
     plan: DestroyPlan,
 }
 
@@ -108,7 +108,7 @@ impl Doomed {
         let store = headrace_store::open(location, &options.store)?;
         let superblock = superblock_io::read(&*store, location).await?;
         let (state, lock) = found::hold(location, options.state_dir.as_deref(), &superblock, None)?;
-        let keeper = claim_it(&store, location, &state, &superblock, options, progress).await?;
+        let kept = claim_it(&store, location, &state, &superblock, options, progress).await?;
         let own = own_state(location, state.path());
         let mut plan = DestroyPlan {
             url: location.to_string(),
@@ -144,7 +144,7 @@ impl Doomed {
             }
         }
         drop(objects);
-        Ok(Doomed { location: location.clone(), store, state, lock, keeper, plan })
+        Ok(Doomed { location: location.clone(), store, state, lock, kept, plan })
     }
 
     /// What will go, to show to a person.
@@ -154,12 +154,14 @@ impl Doomed {
 
     /// Leaves the volume as it is.
     pub async fn spare(self) {
-        release(self.keeper.as_deref()).await;
+        if let Some(kept) = &self.kept {
+            kept.release().await;
+        }
     }
 
     /// Deletes the volume. Objects that are not its own stay.
     pub async fn destroy(self, progress: &ProgressFn<'_>) -> Result<DestroyReport> {
-        let Doomed { location, store, state, lock, keeper, plan } = self;
+        let Doomed { location, store, state, lock, kept, plan } = self;
         // If this ends between the superblock and the metadata, a new format may wipe the rest.
         state.mark_incomplete()?;
         let mut report = DestroyReport {
@@ -174,8 +176,9 @@ impl Doomed {
             delete_below(&*store, prefix, &plan, &mut report, progress).await?;
         }
         store.delete(OBJECT_KEY).await?;
-        release(keeper.as_deref()).await;
-        drop(keeper);
+        if let Some(kept) = &kept {
+            kept.release().await;
+        }
         delete_below(&*store, log_keys::OWNERS, &plan, &mut report, progress).await?;
         report.state_files_left = state.remove()?;
         drop(lock);
@@ -194,7 +197,7 @@ async fn claim_it(
     superblock: &Superblock,
     options: &DestroyOptions,
     progress: &ProgressFn<'_>,
-) -> Result<Option<Arc<Keeper>>> {
+) -> Result<Option<Kept>> {
     let claimed = async {
         let codec = found::codec(location, superblock, options.key.as_ref())?;
         let bucket = claim::bucket(Arc::clone(store), codec, superblock);
@@ -204,24 +207,16 @@ async fn claim_it(
             takeover: options.takeover,
         };
         let claimed = claim::claim(&bucket, state, who, progress).await?;
-        Ok(Keeper::start(bucket, &claimed.claim))
+        Ok(Kept::start(&bucket, &claimed.claim))
     };
     match claimed.await {
-        Ok(keeper) => Ok(Some(keeper)),
+        Ok(kept) => Ok(Some(kept)),
         Err(error @ VolumeError::HeldElsewhere { .. }) => Err(error),
         Err(error) if options.force => {
             tracing::warn!(%error, "going on without knowing whether the volume is in use");
             Ok(None)
         }
         Err(error) => Err(error),
-    }
-}
-
-async fn release(keeper: Option<&Keeper>) {
-    if let Some(keeper) = keeper
-        && let Err(error) = keeper.release().await
-    {
-        tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
     }
 }
 

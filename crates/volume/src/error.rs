@@ -73,6 +73,17 @@ pub enum VolumeError {
         /// A key found there.
         example: String,
     },
+    /// `format` found a volume's objects without their superblock.
+    #[error(
+        "{url} holds the data of a volume ({example:?}), but its headrace.json is missing: restore that object from a copy, \
+         or choose an empty directory or prefix for a new volume"
+    )]
+    Headless {
+        /// The location.
+        url: String,
+        /// A key found there.
+        example: String,
+    },
     /// `format` made the volume but not the beginning of its log.
     #[error(
         "the volume in {url} was created, but its metadata could not be written to the store: {detail}. Mount it on this \

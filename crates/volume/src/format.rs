@@ -290,7 +290,10 @@ async fn refuse_foreign_objects(
             Owner::Probe => {}
             // Destroy removes them last, when nothing else is left.
             Owner::Log(Key::Owner { .. }) => leftovers.push(key),
-            Owner::Superblock | Owner::Segment(_) | Owner::Log(_) | Owner::Foreign => {
+            Owner::Segment(_) | Owner::Log(_) => {
+                return Err(VolumeError::Headless { url: location.to_string(), example: key });
+            }
+            Owner::Superblock | Owner::Foreign => {
                 return Err(VolumeError::NotEmpty { url: location.to_string(), example: key });
             }
         }

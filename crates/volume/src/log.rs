@@ -12,17 +12,19 @@ use headrace_metalog::snapshot::SnapshotPolicy;
 
 pub use headrace_metalog::engine::{Durability, LogState, LogStatus};
 
+use crate::claim::Kept;
 use crate::options::OpenOptions;
 
 /// The log of a volume that is open for changes.
 #[derive(Clone, Debug)]
 pub struct Log {
     engine: Arc<LoggedEngine>,
+    kept: Kept,
 }
 
 impl Log {
-    pub(crate) fn new(engine: Arc<LoggedEngine>) -> Log {
-        Log { engine }
+    pub(crate) fn new(engine: Arc<LoggedEngine>, kept: Kept) -> Log {
+        Log { engine, kept }
     }
 
     /// What a change of metadata has to wait for; `None`, without an allocation, if there is room for it.
@@ -41,7 +43,7 @@ impl Log {
 
     /// Whether, right now, nobody else can have taken the volume.
     pub fn is_valid(&self) -> bool {
-        self.engine.keeper().is_valid()
+        self.kept.keeper.is_valid()
     }
 
     /// Figures.
@@ -54,8 +56,19 @@ impl Log {
         self.engine.fenced().await.to_string()
     }
 
+    /// Reads all of the metadata on this machine and compares checksums. Blocks.
+    pub(crate) fn verify(&self) -> Result<(), KvError> {
+        self.engine.embedded().verify(&mut |_, _| ())
+    }
+
+    /// Whether opening has done that already, as it does while there is little.
+    pub(crate) fn verified_at_open(&self) -> bool {
+        self.engine.embedded().verified_at_open()
+    }
+
     /// Ends it without the store: what is not shipped stays in the engine's own log.
     pub(crate) fn leave(&self) -> Result<(), KvError> {
+        self.kept.abandon();
         self.engine.abandon();
         self.engine.embedded().close()
     }

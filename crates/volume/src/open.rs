@@ -8,13 +8,12 @@ use headrace_kv::{Engine, KvError};
 use headrace_layout::Codec;
 use headrace_layout::superblock::Superblock;
 use headrace_meta::Namespace;
-use headrace_metalog::Keeper;
 use headrace_metalog::engine::LoggedEngine;
 use headrace_metalog::ship::publish_reset;
 use headrace_store::{Counted, Location, ObjectStore};
 use parking_lot::Mutex;
 
-use crate::claim::{self, Claimed};
+use crate::claim::{self, Claimed, Kept};
 use crate::error::{Result, VolumeError};
 use crate::found::Found;
 use crate::holder::Lock;
@@ -273,12 +272,10 @@ async fn owned(found: &Found, options: &OpenOptions, progress: &ProgressFn<'_>) 
     found.here(progress).refuse_if_lost().await?;
     let claimed = claim::claim(&found.bucket, &found.state, options.claimant(), progress).await?;
     // Rebuilding takes longer than a lease.
-    let keeper = Keeper::start(found.bucket.clone(), &claimed.claim);
-    let opened = continued(found, options, claimed, &keeper, progress).await;
-    if opened.is_err()
-        && let Err(error) = keeper.release().await
-    {
-        tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
+    let kept = Kept::start(&found.bucket, &claimed.claim);
+    let opened = continued(found, options, claimed, &kept, progress).await;
+    if opened.is_err() {
+        kept.release().await;
     }
     opened
 }
@@ -288,7 +285,7 @@ async fn continued(
     found: &Found,
     options: &OpenOptions,
     claimed: Claimed,
-    keeper: &Arc<Keeper>,
+    kept: &Kept,
     progress: &ProgressFn<'_>,
 ) -> Result<Metadata> {
     let Claimed { mut claim, mut record } = claimed;
@@ -304,9 +301,9 @@ async fn continued(
     record.settle(&claim)?;
     found.here(progress).adopted()?;
     let options = log::options(options, &found.memory);
-    let keeper = Some(Arc::clone(keeper));
+    let keeper = Some(Arc::clone(&kept.keeper));
     let engine = LoggedEngine::start(found.bucket.clone(), arrived.engine, &claim, keeper, options)?;
-    let log = Log::new(Arc::clone(&engine));
+    let log = Log::new(Arc::clone(&engine), kept.clone());
     Ok(Metadata { engine, log: Some(log), notes: arrived.notes })
 }
 

@@ -13,13 +13,12 @@ use headrace_kv::Engine;
 use headrace_kv::embedded::EmbeddedEngine;
 use headrace_layout::SegmentId;
 use headrace_meta::Namespace;
-use headrace_metalog::Keeper;
 use headrace_metalog::restore::{Restored, Target};
 use headrace_metalog::ship::publish_reset;
 use headrace_store::{Location, ObjectStore};
 use serde::Serialize;
 
-use crate::claim::{self, Claimed};
+use crate::claim::{self, Claimed, Kept};
 use crate::error::Result;
 use crate::found::Found;
 use crate::keys::{self, Owner};
@@ -79,7 +78,7 @@ fn as_text<S: serde::Serializer>(time: &SystemTime, to: S) -> std::result::Resul
 pub struct Restore {
     found: Found,
     claimed: Claimed,
-    keeper: Arc<Keeper>,
+    kept: Kept,
     restored: Restored,
     /// Whether the volume goes back in time.
     reset: bool,
@@ -99,12 +98,12 @@ impl Restore {
         let store = headrace_store::open(location, &options.store)?;
         let found = Found::find(store, location, options).await?;
         let claimed = claim::claim(&found.bucket, &found.state, options.claimant(), progress).await?;
-        let keeper = Keeper::start(found.bucket.clone(), &claimed.claim);
+        let kept = Kept::start(&found.bucket, &claimed.claim);
         let target = at.map_or(Target::Latest, Target::At);
         let restored = match found.here(progress).rebuild(target).await {
             Ok(restored) => restored,
             Err(error) => {
-                release(&keeper).await;
+                kept.release().await;
                 return Err(error);
             }
         };
@@ -117,7 +116,7 @@ impl Restore {
         };
         // What cannot be read is left behind by a reset too.
         let reset = !restored.is_latest || !claimed.claim.damaged.is_empty();
-        Ok(Restore { found, claimed, keeper, restored, reset, plan })
+        Ok(Restore { found, claimed, kept, restored, reset, plan })
     }
 
     /// What will be done, to show to a person.
@@ -128,13 +127,13 @@ impl Restore {
     /// Leaves everything as it was.
     pub async fn give_up(self) -> Result<()> {
         self.found.state.restoring()?;
-        release(&self.keeper).await;
+        self.kept.release().await;
         Ok(())
     }
 
     /// Does it.
     pub async fn run(self, progress: &ProgressFn<'_>) -> Result<RestoreReport> {
-        let Restore { found, mut claimed, keeper, restored, reset, plan } = self;
+        let Restore { found, mut claimed, kept, restored, reset, plan } = self;
         let here = found.here(progress);
         let mut notes = restored.warnings.clone();
         notes.extend(make_way(&here, &found)?);
@@ -154,7 +153,7 @@ impl Restore {
         close(engine).await?;
         found.state.set_copy(&mark)?;
         claimed.record.settle(&claimed.claim)?;
-        release(&keeper).await;
+        kept.release().await;
         Ok(RestoreReport {
             url: plan.url,
             name: plan.name,
@@ -224,10 +223,4 @@ async fn close(engine: Arc<EmbeddedEngine>) -> Result<()> {
         detail: e.to_string(),
     })??;
     Ok(())
-}
-
-async fn release(keeper: &Keeper) {
-    if let Err(error) = keeper.release().await {
-        tracing::warn!(%error, "cannot give the volume up: others have to wait until the lease has run out");
-    }
 }

@@ -189,7 +189,7 @@ async fn a_deletion_that_is_not_durable_keeps_its_data() {
     write_segment(&volume, &[(ino, 0, &data)]).await;
     volume.durable().await.unwrap();
     remove(&volume, "f");
-    faulty.arm(Fault::CrashAfter(0));
+    faulty.arm_below("segments/", Fault::CrashAfter(0));
     gc_at(&volume, later(), HOUR, false, &silent).await.unwrap_err();
     drop(volume);
     std::fs::remove_dir_all(&state).unwrap();

@@ -70,7 +70,7 @@ impl Rig {
             }))
             .expect("fsck runs");
         assert!(problems.is_empty(), "fsck: {problems:#?}");
-        volume.close().expect("close");
+        self.runtime.block_on(volume.close()).expect("close");
     }
 }
 

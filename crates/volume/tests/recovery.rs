@@ -60,7 +60,7 @@ async fn mend(volume: &Volume) -> RepairReport {
 }
 
 /// Damages the first file's segment; the others must stay as they are, and the check must name it.
-async fn costs_one_file(place: Place, damage: impl Fn(PathBuf)) {
+async fn costs_one_file(place: Place, lost: u64, damage: impl Fn(PathBuf)) {
     let volume = place.volume().await;
     let files = sample(&volume).await;
     damage(object_file(&place, files[0].2));
@@ -74,8 +74,7 @@ async fn costs_one_file(place: Place, damage: impl Fn(PathBuf)) {
         assert_eq!((report.repairs, report.losses), (0, 0), "{report:#?}");
         let after = report.after.unwrap();
         let [DamagedFile { path, ino, bytes, .. }] = &after.damaged[..] else { panic!("{after:#?}") };
-        assert_eq!((path.as_str(), *ino), ("/one", files[0].0.0));
-        assert!(*bytes > 0);
+        assert_eq!((path.as_str(), *ino, *bytes), ("/one", files[0].0.0, lost));
         assert!(readable(&volume, files[0].0, &files[0].1).await > 0, "lost bytes must not read as anything");
     }
     remove(&volume, "one");
@@ -85,7 +84,8 @@ async fn costs_one_file(place: Place, damage: impl Fn(PathBuf)) {
 }
 
 async fn a_flipped_bit_costs_the_file_and_nothing_else(place: Place) {
-    costs_one_file(place, |file| {
+    // Of the file, one frame.
+    costs_one_file(place, 4096, |file| {
         let mut bytes = fs::read(&file).unwrap();
         bytes[100_000] ^= 1;
         fs::write(&file, bytes).unwrap();
@@ -94,7 +94,7 @@ async fn a_flipped_bit_costs_the_file_and_nothing_else(place: Place) {
 }
 
 async fn a_cut_segment_costs_the_file_and_nothing_else(place: Place) {
-    costs_one_file(place, |file| {
+    costs_one_file(place, 200_000, |file| {
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     })
@@ -102,7 +102,7 @@ async fn a_cut_segment_costs_the_file_and_nothing_else(place: Place) {
 }
 
 async fn a_deleted_segment_costs_the_file_and_nothing_else(place: Place) {
-    costs_one_file(place, |file| fs::remove_file(file).unwrap()).await;
+    costs_one_file(place, 200_000, |file| fs::remove_file(file).unwrap()).await;
 }
 
 async fn swapped_segments_are_noticed(place: Place) {

@@ -165,13 +165,13 @@ impl Walk<'_, '_> {
             self.done = self.done.saturating_add(u64::from(len));
             let (done, total) = (self.done, self.total);
             (self.progress)(Progress { phase: "reading files", done, total, unit: Unit::Bytes });
-            self.judge(ino, chunk, extent, from, len, read, bad)?;
+            self.judge(ino, chunk, extent, from, len, read, bad).await?;
         }
         Ok(())
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn judge(
+    async fn judge(
         &mut self,
         ino: InodeNo,
         chunk: u32,
@@ -196,10 +196,35 @@ impl Walk<'_, '_> {
         let now = self.volume.meta.extents(ino, chunk).unwrap_or_default();
         let start = extent.start + from;
         let same = extent.trim(start, start + len);
-        if now.slice(start, start + len).first() == same.as_ref() {
-            bad.add(u64::from(chunk) * CHUNK_SIZE + u64::from(start), len, &why);
+        if now.slice(start, start + len).first() != same.as_ref() {
+            return Ok(());
+        }
+        let base = u64::from(chunk) * CHUNK_SIZE;
+        for (at, len) in self.frames(extent, from, len) {
+            let lost = match read_extent(self.volume, ino, &extent.data, at, len).await {
+                Ok(Some(_)) => None,
+                Err(error) if error.is_damage() => Some(error.to_string()),
+                _ => Some(why.clone()),
+            };
+            match lost {
+                Some(why) => bad.add(base + u64::from(extent.start + at), len, &why),
+                None => self.recorder.report.bytes_read += u64::from(len),
+            }
         }
         Ok(())
+    }
+
+    /// Cuts a piece of an extent at the boundaries of frames, which are good or bad each on its own.
+    fn frames(&self, extent: &Extent, from: u32, len: u32) -> Vec<(u32, u32)> {
+        let ExtentData::Segment(slice) = &extent.data else { return vec![(from, len)] };
+        let frame = self.volume.superblock.frame_size;
+        let (mut at, end, mut parts) = (from, from + len, Vec::new());
+        while at < end {
+            let next = (at + frame - (slice.skip + at) % frame).min(end);
+            parts.push((at, next - at));
+            at = next;
+        }
+        parts
     }
 }
 

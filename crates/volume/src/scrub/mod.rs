@@ -116,7 +116,9 @@ impl Scrubber {
     pub fn until_next(&self, scrub: Scrub, now: SystemTime) -> Duration {
         match &self.status.last_pass {
             Some(pass) if self.status.began == 0 => {
-                let due = pass.began.saturating_add(scrub.interval().as_secs());
+                // One that found nothing to read says little.
+                let interval = if pass.segments == 0 { pace::DAILY } else { scrub.interval() };
+                let due = pass.began.saturating_add(interval.as_secs());
                 Duration::from_secs(due.saturating_sub(seconds(now)))
             }
             _ => Duration::ZERO,

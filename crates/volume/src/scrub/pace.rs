@@ -10,7 +10,7 @@ pub const SLOWEST: u64 = 64 << 10;
 pub const FASTEST: u64 = 8 << 20;
 
 /// Shortest time between the beginnings of two passes at a rate that was asked for.
-const DAILY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAILY: Duration = Duration::from_secs(24 * 3600);
 
 /// How fast stored data is read again to see whether it is still good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

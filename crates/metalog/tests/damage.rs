@@ -104,7 +104,11 @@ async fn any_damaged_object_is_got_around_or_named() {
         assert!(files.len() > 30);
         let mut got_around = BTreeMap::new();
         for (n, file) in files.iter().enumerate() {
-            let damage: fn(&std::path::Path) = [flip, cut, remove][(n + usize::from(encrypted)) % 3];
+            let mut damage: fn(&std::path::Path) = [flip, cut, remove][(n + usize::from(encrypted)) % 3];
+            if Some(file) == place.files("log").last() {
+                // That the last one is missing shows only if a snapshot came after it.
+                damage = flip;
+            }
             let whole = std::fs::read(file).unwrap();
             damage(file);
             let key = place.key(file);
@@ -130,6 +134,19 @@ async fn any_damaged_object_is_got_around_or_named() {
         assert!(got_around["snapshots"] > 5, "{got_around:?}");
         assert_eq!(&place.try_restore(Target::Latest).await.unwrap().1, place.newest());
     }
+}
+
+/// The end of the log gone: nothing after it shows the gap, but a snapshot knows that it was there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_without_its_end_is_not_taken_for_a_shorter_one() {
+    let place = place(5, false).await;
+    let log = place.files("log");
+    let last = log.last().unwrap();
+    remove(last);
+    let error = place.try_restore(Target::Latest).await.unwrap_err();
+    assert!(error.to_string().contains(&place.key(last)), "{error}");
+    let RestoreError::Damaged { reached: Some(reached), .. } = error else { panic!("{error}") };
+    assert_eq!(place.try_restore(Target::At(reached.time())).await.unwrap().1, place.history[3].1);
 }
 
 /// Intact bytes in another's place.

@@ -84,7 +84,10 @@ async fn attempt<S: Sink>(
                     at_ms: base.manifest.at_ms,
                 };
                 let replay = Replay::new(bucket.clone(), sink, chain, limit);
-                return apply(replay, listing, anchored, base, damage, progress).await;
+                // A manifest is written when the object it is tied to is there; a reset's snapshot is written before.
+                let tied = bases.iter().filter(|base| base.anchor != ObjectHash::NONE);
+                let known = tied.map(|base| base.number).max().unwrap_or(0);
+                return apply(replay, listing, anchored, base, known, damage, progress).await;
             }
             Err(detail) => {
                 tracing::warn!(snapshot = %base.manifest.id, %detail, "passing over a damaged snapshot");
@@ -176,12 +179,14 @@ impl From<MetalogError> for Failure {
     }
 }
 
-/// Applies the log after a snapshot, up to the target.
+/// Applies the log after a snapshot, up to the target. The object numbered `known`, and so all before it, are known to have been
+/// written.
 async fn apply<S: Sink>(
     mut replay: Replay<S>,
     listing: &Listing,
     anchored: Anchored,
     base: &Base,
+    known: u64,
     damage: Vec<String>,
     progress: Report<'_>,
 ) -> Result<Restored, RestoreError> {
@@ -210,6 +215,11 @@ async fn apply<S: Sink>(
         })
         .await?;
         done += size;
+    }
+    if let Ok(Step::Next) = step
+        && replay.chain.number < known
+    {
+        step = Err(replay.ends_early(known));
     }
     let is_latest = match step {
         Ok(Step::Next) => true,

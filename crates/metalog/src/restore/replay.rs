@@ -112,6 +112,14 @@ impl<S: Sink> Replay<S> {
         self.limit.is_some_and(|limit| at_ms > limit)
     }
 
+    /// The log ends here, although the object numbered `known` was written.
+    pub(super) fn ends_early(&self, known: u64) -> Problem {
+        let number = self.chain.number.saturating_add(1);
+        let detail =
+            format!("it is missing: a snapshot says that the log went on to {}", Key::Log { number: known });
+        self.damaged(number, detail, self.chain.at_ms)
+    }
+
     fn damaged(&self, number: u64, detail: String, reached: u64) -> Problem {
         Problem::Damaged { key: Key::Log { number }.to_string(), detail, reached }
     }

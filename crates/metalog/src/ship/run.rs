@@ -111,6 +111,10 @@ impl Shipper<'_> {
         let bucket = &self.shared.bucket;
         let number = prepared.tail.number;
         let key = Key::Log { number };
+        if !bucket.conditional && !self.shared.keeper.is_valid() {
+            // Such a store would let us overwrite what a new owner has just begun.
+            return Ok(Attempt::Failed("the lease of the volume could not be renewed".into()));
+        }
         if bucket.put_new(key, prepared.stored.clone()).await? == PutNew::Exists {
             match bucket.get(key).await? {
                 // An earlier attempt arrived although its answer did not.

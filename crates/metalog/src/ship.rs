@@ -11,4 +11,4 @@ mod run;
 pub use plan::ShipPolicy;
 pub(crate) use plan::{Backlog, Step};
 pub use publish::{publish_initial, publish_reset};
-pub(crate) use run::run;
+pub(crate) use run::{find_time, run};

@@ -61,8 +61,10 @@ pub(crate) struct Shared {
 /// Never locked while another lock is taken.
 pub(crate) struct State {
     pub(crate) tail: Tail,
-    /// The time of the state at the tail, Unix milliseconds: never goes back.
+    /// The time of the state at the tail, Unix milliseconds: never goes back. 0 until it is known.
     pub(crate) at_ms: u64,
+    /// Whether that is so; if not, it may have been later.
+    pub(crate) time_is_certain: bool,
     /// Since when something waits to be shipped.
     pub(crate) unshipped_since: Option<Instant>,
     /// The last attempt to ship failed.
@@ -79,10 +81,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The end of the log as a snapshot remembers it.
-    pub(crate) fn landmark(&self) -> Landmark {
+    /// The end of the log as a snapshot remembers it, at `now_ms`.
+    pub(crate) fn landmark(&self, now_ms: u64) -> Landmark {
         let Tail { number, hash, position } = self.tail;
-        Landmark { position, anchor: Anchor { number, hash }, at_ms: self.at_ms }
+        // Too late a time costs a restore some log; too early a one would let it take a state from after its target.
+        let at_ms = if self.time_is_certain { self.at_ms } else { self.at_ms.max(now_ms) };
+        Landmark { position, anchor: Anchor { number, hash }, at_ms }
     }
 }
 
@@ -98,6 +102,7 @@ impl Shared {
         let state = State {
             tail,
             at_ms: 0,
+            time_is_certain: false,
             unshipped_since: None,
             ship_error: None,
             upkeep_error: None,
@@ -143,6 +148,7 @@ impl Shared {
 
     /// An object that ends with `tail`, of `stored` bytes, is in the bucket; `began` is when it was made.
     pub(crate) fn advance(&self, tail: Tail, at_ms: u64, stored: u64, began: Instant) {
+        let now_ms = unix_ms(self.bucket.clock.wall());
         {
             let mut state = self.state.lock();
             state.tail = tail;
@@ -152,7 +158,7 @@ impl Shared {
             state.unshipped_since = Some(began);
             state.gathered.bytes += stored;
             state.gathered.objects += 1;
-            let landmark = state.landmark();
+            let landmark = state.landmark(now_ms);
             if let Some(landmarks) = &mut state.landmarks {
                 landmarks.push_back(landmark);
             }

@@ -112,8 +112,13 @@ impl Upkeep {
     async fn snapshot(&mut self, shared: &Arc<Shared>) -> Result<(), MetalogError> {
         // Remembered from before the position is known: the log may reach it at any moment.
         let begun = {
+            let now_ms = unix_ms(shared.bucket.clock.wall());
             let mut state = shared.state.lock();
-            state.landmarks = Some(VecDeque::from([state.landmark()]));
+            if state.at_ms == 0 {
+                // Closed before the log's time was known.
+                return Ok(());
+            }
+            state.landmarks = Some(VecDeque::from([state.landmark(now_ms)]));
             state.gathered
         };
         let _forget = Forget(shared);
@@ -161,8 +166,9 @@ async fn reach(shared: &Shared, position: CommitSeq) -> Landmark {
     let mut shipped = shared.shipped.subscribe();
     loop {
         {
+            let now_ms = unix_ms(shared.bucket.clock.wall());
             let mut state = shared.state.lock();
-            let end = state.landmark();
+            let end = state.landmark(now_ms);
             let landmarks = state.landmarks.get_or_insert_default();
             while landmarks.front().is_some_and(|landmark| landmark.position < position) {
                 landmarks.pop_front();

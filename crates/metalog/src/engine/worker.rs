@@ -96,10 +96,13 @@ async fn run(shared: &Arc<Shared>, told: oneshot::Receiver<Command>) {
             Ok(Command::Abandon) | Err(_) => {}
         }
     };
+    let working = async {
+        ship::find_time(shared).await;
+        tokio::join!(ship::run(shared), shared.upkeep(&upkeep));
+    };
     tokio::select! {
         () = ending => {}
-        () = ship::run(shared) => {}
         () = shared.answer() => {}
-        () = shared.upkeep(&upkeep) => {}
+        () = working => {}
     }
 }

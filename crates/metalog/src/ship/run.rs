@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use headrace_flow::backoff::{Backoff, Decision, Failure, Policy};
-use headrace_kv::KvError;
 use headrace_kv::log::LogGroup;
+use headrace_kv::{CommitSeq, KvError};
 
 use super::Step;
-use crate::clock::unix_ms;
 use crate::engine::{Shared, Tail};
 use crate::object::{LogBody, LogObject};
 use crate::ownership::LeaseState;
 use crate::snapshot::on_thread;
-use crate::{Key, MetalogError, ObjectHash, PutNew};
+use crate::{Bucket, Key, MetalogError, ObjectHash, PutNew};
 
 /// Objects looked at for the log's time when shipping begins.
 const LOOK_BACK: u64 = 64;
+
+/// Longest wait between two attempts.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// An object that is to be written.
 struct Prepared {
@@ -39,7 +41,6 @@ enum Attempt {
 /// Ships until it is dropped. Tries for ever: what waits is on disk, and those who wait are answered elsewhere.
 pub(crate) async fn run(shared: &Arc<Shared>) {
     let mut shipper = Shipper { shared, unsent: None, retry: None, backoff: new_backoff() };
-    shipper.find_time().await;
     loop {
         if shared.keeper.state() == LeaseState::Fenced {
             return std::future::pending().await;
@@ -95,7 +96,7 @@ impl Shipper<'_> {
                 self.shared.state.lock().ship_error = Some(error);
                 let wait = match self.backoff.failed(Duration::ZERO, Failure::Transient, None) {
                     Decision::Wait(wait) => wait,
-                    Decision::GiveUp => Duration::from_secs(5),
+                    Decision::GiveUp => MAX_WAIT,
                 };
                 self.retry = Some(Instant::now() + wait);
             }
@@ -164,39 +165,52 @@ impl Shipper<'_> {
         })
         .await
     }
+}
 
-    /// Sets the time of the log's end from what is there, so that a clock which was set back, or another machine's which is
-    /// behind, does not turn the order round.
-    async fn find_time(&self) {
-        let (tail, bucket) = (self.shared.state.lock().tail, &self.shared.bucket);
-        let mut at = 0;
-        for number in (tail.number.saturating_sub(LOOK_BACK)..=tail.number).rev() {
-            // A restore takes the greatest time so far as well: not knowing it here costs precision only.
-            let Ok(Some(stored)) = bucket.get(Key::Log { number }).await else { break };
-            let Ok(object) = LogObject::decode(bucket, number, &stored) else { break };
-            match &object.body {
-                LogBody::Epoch { .. } => {}
-                LogBody::Groups(groups) => {
-                    at = groups.iter().map(|group| group.at_ms).max().unwrap_or(0);
-                    break;
-                }
-                LogBody::Reset { at_ms, .. } => {
-                    at = *at_ms;
-                    break;
-                }
+/// Finds out the time of the log's end, that of the last groups there: so a clock that was set back, or another machine's which is
+/// behind, does not turn the order round. Nothing is shipped before that; tries until it is known.
+pub(crate) async fn find_time(shared: &Shared) {
+    let mut backoff = new_backoff();
+    let mut next = shared.state.lock().tail.number;
+    let first = next.saturating_sub(LOOK_BACK);
+    loop {
+        match time_before(&shared.bucket, first, &mut next).await {
+            Ok(found) => {
+                let mut state = shared.state.lock();
+                state.at_ms = found.unwrap_or(1);
+                state.time_is_certain = found.is_some();
+                state.ship_error = None;
+                return;
             }
-        }
-        let mut state = self.shared.state.lock();
-        state.at_ms = state.at_ms.max(at);
-        if state.at_ms == 0 {
-            state.at_ms = unix_ms(bucket.clock.wall());
+            Err(error) => {
+                let wait = backoff.failed(Duration::ZERO, Failure::Transient, None);
+                shared.state.lock().ship_error = Some(error.to_string());
+                tokio::time::sleep(if let Decision::Wait(wait) = wait { wait } else { MAX_WAIT }).await;
+            }
         }
     }
 }
 
+/// The time of the last groups, or the last reset, among the objects from `first` to `next`. After an error `next` is where to go on.
+async fn time_before(bucket: &Bucket, first: u64, next: &mut u64) -> Result<Option<u64>, MetalogError> {
+    loop {
+        let Some(stored) = bucket.get(Key::Log { number: *next }).await? else { return Ok(None) };
+        let Ok(object) = LogObject::decode(bucket, *next, &stored) else { return Ok(None) };
+        match &object.body {
+            LogBody::Epoch { .. } => {}
+            LogBody::Groups(groups) => return Ok(groups.iter().map(|group| group.at_ms).max()),
+            LogBody::Reset { at_ms, .. } => return Ok(Some(*at_ms)),
+        }
+        if *next <= first {
+            return Ok(None);
+        }
+        *next -= 1;
+    }
+}
+
 /// Raises the groups' times so that none is before the one before it, beginning with `at_ms`; the last position and time.
-fn make_monotonic(groups: &mut [LogGroup], mut at_ms: u64) -> (headrace_kv::CommitSeq, u64) {
-    let mut upto = headrace_kv::CommitSeq(0);
+fn make_monotonic(groups: &mut [LogGroup], mut at_ms: u64) -> (CommitSeq, u64) {
+    let mut upto = CommitSeq(0);
     for group in groups {
         at_ms = at_ms.max(group.at_ms);
         group.at_ms = at_ms;

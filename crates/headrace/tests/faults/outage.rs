@@ -187,7 +187,7 @@ fn a_server_that_is_gone_makes_errors_and_loses_nothing() {
 
 /// A process that waits for the store.
 fn waiting_process(mounted: &Mounted<'_>, script: &str) -> Child {
-    let script = format!("cd {} && echo ready > ready && {script}", mounted.path().display());
+    let script = format!("cd {} && echo ready > ready || exit 1; {script}", mounted.path().display());
     let ready = mounted.join("ready");
     let _ = std::fs::remove_file(&ready);
     // Whoever runs the tests in the background has them, and so their children, ignore SIGINT.
@@ -235,16 +235,22 @@ fn a_process_that_waits_can_be_killed_and_interrupted() {
     let mounted = mounted.remount();
     server.kill();
     for (what, program, script) in [
-        ("fsync", "sync", "head -c 4000000 /dev/zero > synced & sleep 1; exec sync synced"),
-        ("close", "head", "exec head -c 4000000 /dev/zero > closed"),
+        ("fsync", "sync", "head -c 4000000 /dev/zero > synced-$$ & sleep 1; exec sync synced-$$"),
+        ("close", "head", "exec head -c 4000000 /dev/zero > closed-$$"),
         ("a cold read", "cat", "exec cat cold"),
-        ("truncation", "truncate", "head -c 20000000 /dev/zero > cut & sleep 1; exec truncate -s 1M cut"),
-        ("a write that finds no memory", "cat", "exec cat /dev/zero > endless"),
+        (
+            "truncation",
+            "truncate",
+            "head -c 20000000 /dev/zero > cut-$$ & sleep 1; exec truncate -s 1M cut-$$",
+        ),
+        ("a write that finds no memory", "cat", "exec cat /dev/zero > endless-$$"),
     ] {
         for signal in [Signal::KILL, Signal::INT] {
             let mut child = waiting_process(&mounted, script);
             assert_stuck(&child, program);
             let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
+            let early = child.try_wait().expect("waiting for a child");
+            assert!(early.is_none(), "{what} did not wait: {early:?}\n{}", volume.log());
             let began = Instant::now();
             rustix::process::kill_process(pid, signal).expect("signalling");
             let ended = wait_for(&mut child, Duration::from_secs(10));

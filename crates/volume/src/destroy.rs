@@ -136,10 +136,7 @@ impl Doomed {
                         plan.foreign_examples.push(object.key);
                     }
                 }
-                Owner::Log(_) => {
-                    plan.log_objects += 1;
-                    plan.bytes = plan.bytes.saturating_add(object.size);
-                }
+                Owner::Log(_) => plan.log_objects += 1,
                 Owner::Superblock | Owner::Probe | Owner::Foreign => {}
             }
         }
@@ -237,10 +234,10 @@ async fn delete_below(
         })
         .try_buffer_unordered(CONCURRENCY);
     while let Some(object) = deletes.try_next().await? {
-        report.bytes = report.bytes.saturating_add(object.size);
         match keys::owner(&object.key) {
             Owner::Segment(_) => {
                 report.segments += 1;
+                report.bytes = report.bytes.saturating_add(object.size);
                 let (done, total) = (report.segments, plan.segments);
                 progress(Progress { phase: "deleting segments", done, total, unit: Unit::Items });
             }

@@ -103,9 +103,6 @@ impl Volume {
         } else {
             owned(&found, options, progress).await?
         };
-        for note in &notes {
-            tracing::warn!("{note}");
-        }
         let Found { superblock, codec, store, counters, state, lock, memory, bucket: _ } = found;
         let volume = Volume {
             superblock,

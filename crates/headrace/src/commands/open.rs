@@ -154,7 +154,11 @@ pub fn format_options(settings: &Settings, url: &str) -> Result<FormatOptions, F
 
 /// Opens a volume that is not mounted.
 pub async fn volume(url: &str, settings: &Settings, read_only: bool) -> Result<Arc<Volume>, Failure> {
-    Ok(Volume::open(&location(url)?, &open_options(settings, None, read_only)?).await?)
+    let volume = Volume::open(&location(url)?, &open_options(settings, None, read_only)?).await?;
+    for note in &volume.notes {
+        crate::output::say(&format!("headrace: warning: {note}"));
+    }
+    Ok(volume)
 }
 
 fn secret(path: Option<&Path>, what: &str) -> Result<Option<Secret>, Failure> {

@@ -98,7 +98,7 @@ fn work(site: &Site, writers: &mut [Writer], rng: &mut Rng, moment: Moment) -> u
     let mut collected = 0;
     std::thread::scope(|scope| {
         for writer in writers {
-            scope.spawn(move || while !stop.load(Ordering::Relaxed) && writer.step(mount_point).is_ok() {});
+            writer.work(scope, mount_point.clone(), stop);
         }
         let housekeeping = scope.spawn(move || {
             let mut collected = 0;

@@ -95,7 +95,7 @@ fn work_until_lost(
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in writers {
-            scope.spawn(move || while !stop.load(Ordering::Relaxed) && writer.step(mount_point).is_ok() {});
+            writer.work(scope, mount_point.clone(), stop);
         }
         std::thread::sleep(Duration::from_millis(200 + rng.below(2_000)));
         let demand = match durable {

@@ -9,10 +9,13 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::mount::{daemons_of, force_unmount, wait_for_exit};
+use crate::process::wait_until;
 use crate::{Finished, Run, TestVolume, mount_table_has};
 
 /// Longer than any command of a test takes unless it hangs.
 const COMMAND_LIMIT: Duration = Duration::from_secs(180);
+/// Exit status of the program for a volume or mount point in use.
+const EXIT_IN_USE: i32 = 4;
 /// How long a killed process may take to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
@@ -106,7 +109,12 @@ impl Site {
     /// When it fails.
     #[track_caller]
     pub fn umount(&self) {
-        let finished = self.command(&["umount"]).arg(self.mount_point()).finish();
+        let ask = || self.command(&["umount"]).arg(self.mount_point()).finish();
+        // A process that another thread is just starting holds copies of open files until its exec.
+        let asked = wait_until(Duration::from_secs(2), || {
+            Some(ask()).filter(|f| f.status.code() != Some(EXIT_IN_USE))
+        });
+        let finished = asked.unwrap_or_else(ask);
         assert!(finished.status.success(), "{finished}\n--- log\n{}", self.log());
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use headrace_testbed::mount::{daemons_of, force_unmount};
@@ -82,15 +83,19 @@ pub fn power_cuts(rounds: u64, seed: u64) {
         if !work {
             mounted.disk.cut_after(rng.below(120));
         }
-        let up = place.mount(&disk_dir, &["-o", "allow_other"]);
+        // The log's objects are on this disk too: where they count as well, they alone must be enough.
+        let in_bucket = rng.below(2) == 0;
+        let lose_state = in_bucket && rng.below(2) == 0;
+        let durable = if in_bucket { "bucket" } else { "local" };
+        let up = place.mount(&disk_dir, &["--lease", "2s", "--durable", durable]);
         if up.status.success() {
             if work {
                 mounted.disk.cut_after(rng.below(600));
             }
+            let stop = &AtomicBool::new(false);
             std::thread::scope(|scope| {
                 for writer in &mut writers {
-                    let mount_point = &mount_point;
-                    scope.spawn(move || while writer.step(mount_point).is_ok() {});
+                    writer.work(scope, mount_point.clone(), stop);
                 }
                 if !mounted.disk.wait_until_cut(ROUND_LIMIT) {
                     mounted.disk.cut();
@@ -112,7 +117,13 @@ pub fn power_cuts(rounds: u64, seed: u64) {
         let _ = std::fs::remove_dir_all(std::mem::replace(&mut left, dir));
 
         let told = || format!("HEADRACE_POWERCUT_SEED={seed}: round {round}, image {image_seed}");
-        let up = place.mount(&left, &["-o", "allow_other"]);
+        // What was acknowledged before this round was shipped by the unmount that ended the last one.
+        let up = if lose_state {
+            std::fs::remove_dir_all(left.join("state")).expect("losing the state directory");
+            place.mount(&left, &["--lease", "2s", "--takeover"])
+        } else {
+            place.mount(&left, &["--lease", "2s"])
+        };
         assert!(up.status.success(), "{}: {up}\n{}", told(), place.log());
         for writer in &mut writers {
             if let Err(wrong) = writer.verify(&mount_point, Demand::Everything) {

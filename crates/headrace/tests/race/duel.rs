@@ -175,7 +175,7 @@ impl Duel {
         std::thread::scope(|scope| {
             let mut holders_writers = Vec::new();
             for writer in &mut held.writers {
-                holders_writers.push(scope.spawn(move || write(site, writer, stop)));
+                holders_writers.push(writer.work(scope, site.mount_point(), stop));
             }
             let rivals_writers = &mut wants.writers;
             std::thread::sleep(delay);
@@ -302,17 +302,12 @@ impl Duel {
     }
 }
 
-fn write(site: &Site, writer: &mut Writer, stop: &AtomicBool) {
-    let mount_point = site.mount_point();
-    while !stop.load(Ordering::Relaxed) && writer.step(&mount_point).is_ok() {}
-}
-
 /// The new holder's writers for a while.
 fn work_a_little(site: &Site, writers: &mut [Writer], time: Duration) {
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in writers {
-            scope.spawn(move || write(site, writer, stop));
+            writer.work(scope, site.mount_point(), stop);
         }
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);

@@ -7,7 +7,9 @@ mod operation;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 pub use check::{Demand, Kept};
@@ -87,6 +89,23 @@ impl Writer {
         &self.history
     }
 
+    /// Changes the volume mounted at `mount`, in a thread of `scope`, until `stop` is set or a change fails.
+    ///
+    /// The thread has descriptors of its own. Otherwise a process that another thread starts would get copies of the files it
+    /// has open, and would close them on its way: on a mount whose daemon is stopped that waits for ever, and whoever looks
+    /// at that process in /proc waits with it.
+    pub fn work<'s>(
+        &'s mut self,
+        scope: &'s Scope<'s, '_>,
+        mount: PathBuf,
+        stop: &'s AtomicBool,
+    ) -> ScopedJoinHandle<'s, ()> {
+        scope.spawn(move || {
+            own_descriptors();
+            while !stop.load(Ordering::Relaxed) && self.step(&mount).is_ok() {}
+        })
+    }
+
     /// Makes one change on the volume mounted at `mount` and makes it durable.
     ///
     /// # Errors
@@ -122,6 +141,14 @@ impl Writer {
         self.acknowledged += 1;
         Ok(())
     }
+}
+
+/// From here on, what this thread opens is not seen by others, nor by the processes they start.
+#[allow(unsafe_code)]
+fn own_descriptors() {
+    // SAFETY: the thread was just started with a closure that holds no descriptor; those it opens stay in it.
+    let unshared = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FILES) };
+    unshared.expect("unshare(CLONE_FILES) needs no privilege");
 }
 
 fn digest(content: &[u8]) -> String {

@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
+use headrace_vfs::MemoryPlan;
 
 pub use headrace_vfs::{
     Attr, Caller, DirEntry, FileId, InodeNo, Kind, OpenMode, ReadReply, RenameMode, SetAttr, StatFs, Time,
@@ -27,6 +29,16 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'static>>;
 pub trait FileSystem: Send + Sync + 'static {
     /// Whether nothing but this mount can change the volume, so that the kernel may cache for long.
     fn exclusive(&self) -> bool;
+
+    /// What of the process's memory is for requests: their buffers, those who read them, those that wait.
+    fn memory(&self) -> MemoryPlan {
+        MemoryPlan::new(512 << 20, 16 << 20)
+    }
+
+    /// Whether there is room for the data of more requests. Blocks for it, but no longer than `at_most`.
+    fn wait_for_room(&self, _at_most: Duration) -> bool {
+        true
+    }
 
     /// What to wait for before a change of names or attributes; `None` if there is room for it. Asked before each call that
     /// changes something and is not [`Pending`].

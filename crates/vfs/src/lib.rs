@@ -9,6 +9,7 @@ mod data;
 mod error;
 mod handles;
 mod inode;
+mod intake;
 mod log;
 mod lookups;
 mod memory;

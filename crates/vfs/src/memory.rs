@@ -25,7 +25,7 @@ pub struct MemoryUse {
     pub ceiling: u64,
     /// Written data that is not in extents yet; who waits are writers.
     pub dirty: Pool,
-    /// Data of those writers.
+    /// Data of those writers; who waits are those whose data is in a file.
     pub intake: Pool,
     /// Segments being built and uploaded; who waits are uploads.
     pub uploads: Pool,
@@ -47,10 +47,10 @@ impl Vfs {
         self.plan
     }
 
-    /// Blocks until writes that wait for a place hold less data than there is memory for; false if they still do not after
+    /// Blocks until writes that wait for a place hold no more data than there is memory for; false if they still do not after
     /// `at_most`. Whoever reads requests asks this before each.
     pub fn wait_for_room(&self, at_most: Duration) -> bool {
-        self.admission.wait_for_queue_below(self.plan.intake, at_most)
+        self.intake.wait_for_room(at_most)
     }
 
     /// Memory by pool, at this moment.
@@ -60,7 +60,7 @@ impl Vfs {
         MemoryUse {
             ceiling: plan.ceiling,
             dirty: self.admission.pool(),
-            intake: Pool { used: self.admission.queued(), limit: plan.intake, waiting: 0 },
+            intake: Pool { used: self.intake.held(), limit: plan.intake, waiting: self.intake.parked() },
             uploads: self.upload_bytes.pool(),
             reads: self.reads.pool(),
             spans: Pool { used: self.spans.bytes(), limit: plan.spans, waiting: 0 },

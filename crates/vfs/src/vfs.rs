@@ -16,6 +16,7 @@ use crate::data::outage::Outage;
 use crate::error::{Error, Result};
 use crate::handles::Handles;
 use crate::inode::{InodeTable, Pinned};
+use crate::intake::Intake;
 use crate::log::not_shipped;
 use crate::lookups::Lookups;
 use crate::options::VfsOptions;
@@ -38,6 +39,8 @@ pub struct Vfs {
     pub(crate) plan: MemoryPlan,
     /// Written data.
     pub(crate) admission: Arc<Admission>,
+    /// Data of writes that wait for a place in it.
+    pub(crate) intake: Arc<Intake>,
     /// Uploads at one time.
     pub(crate) uploads: Arc<Semaphore>,
     /// Segments being built and uploaded.
@@ -57,6 +60,7 @@ impl Vfs {
     /// When a background thread cannot be started.
     pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
         let plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
+        let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
         let vfs = Arc::new(Vfs {
             volume,
             runtime,
@@ -65,6 +69,7 @@ impl Vfs {
             lookups: Lookups::new(),
             orphans: Orphans::default(),
             admission: Admission::new(plan.dirty),
+            intake,
             uploads: Arc::new(Semaphore::new(UPLOADS)),
             upload_bytes: Admission::new(plan.uploads),
             reads: Admission::new(plan.reads),

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -44,7 +45,17 @@ impl Vfs {
             if len == 0 {
                 return Ok(0);
             }
-            let charge = vfs.admitted(&open, u64::from(len)).await?;
+            let (charge, data) = {
+                let admitted = vfs.admitted(&open, u64::from(len));
+                tokio::pin!(admitted);
+                match futures::poll!(&mut admitted) {
+                    Poll::Ready(charge) => (charge?, data),
+                    Poll::Pending => {
+                        let waiting = vfs.intake.take(data);
+                        (admitted.await?, waiting.back()?)
+                    }
+                }
+            };
             let data = charge.attach(data);
             let inode = &open.inode;
             if kill_suid {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use headrace_testbed::mount::{daemons_of, force_unmount, mount_options, mount_table_has};
+use headrace_testbed::mount::{daemons_of, force_unmount, mount_options, mount_table_has, wait_for_exit};
 use headrace_testbed::process::{kill_group, wait_for, wait_until};
 use headrace_testbed::volume::native_only;
 use headrace_testbed::{Backing, MountOptions, Run, TestVolume, TreeDigest, headrace, pattern, tree_digest};
@@ -367,7 +367,7 @@ fn an_unlinked_open_file_lives_until_it_is_closed() {
     wait_until(SOON, || (used_inodes(&mounted.path()) == before).then_some(()))
         .expect("the orphan is given back");
     mounted.unmount();
-    volume.command(&["gc", "--grace", "0s"]).arg(volume.url()).ok();
+    volume.command(&["gc", "--grace", "0s", "--retention", "0"]).arg(volume.url()).ok();
     assert_eq!(volume.segment_files(), Vec::<PathBuf>::new(), "nothing refers to any data any more");
     volume.assert_clean();
 }
@@ -403,4 +403,63 @@ fn mount_creates_and_destroy_deletes() {
         assert_eq!(volume.object_files(), Vec::<PathBuf>::new());
         volume.command(&["mount"]).arg(volume.url()).arg(volume.mount_point()).limit(SOON).fails();
     }
+}
+
+/// The store is gone when the volume is to be unmounted: what is durable here may be left for the next mount.
+#[test]
+fn a_store_that_is_gone_at_the_end_loses_nothing() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let mounted =
+        volume.mount_with(&MountOptions::default().arg("--deadline").arg("2s").arg("--lease").arg("3s"));
+    let daemon = mounted.daemon();
+    let server = volume.s3().expect("a server");
+    server.kill();
+    std::fs::write(mounted.join("small"), b"only here so far").unwrap();
+    let umount = || volume.command(&["umount"]).arg(volume.mount_point()).limit(Duration::from_secs(60));
+    let refused = umount().fails();
+    assert!(refused.stderr.contains("nothing is lost") && refused.stderr.contains("--lazy"), "{refused}");
+    assert!(mount_table_has(&volume.mount_point()), "it should still be mounted");
+    let left = umount().arg("--lazy").fails();
+    assert!(left.stderr.contains("only on this machine"), "{left}");
+    assert!(wait_for_exit(daemon, Duration::from_secs(60)), "{}", volume.log());
+    mounted.ended();
+
+    server.restart();
+    let mounted = volume.mount();
+    assert_eq!(std::fs::read(mounted.join("small")).unwrap(), b"only here so far");
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+/// A daemon that was paused for longer than its lease, and whose volume somebody has taken: it says so and ends.
+#[test]
+fn a_daemon_that_was_put_out_ends_by_itself() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount_with(&MountOptions::default().arg("--lease").arg("2s"));
+    std::fs::write(mounted.join("f"), b"shipped").unwrap();
+    volume.command(&["flush"]).arg(mounted.path()).ok();
+    let old = mounted.daemon();
+    rustix::process::kill_process(old, Signal::STOP).unwrap();
+    let elsewhere = volume.scratch().join("mnt");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let there = |args: &[&str]| {
+        let run = volume.command(args).limit(Duration::from_secs(60));
+        let run = run.env("HEADRACE_STATE_DIR", volume.scratch().join("state"));
+        run.env("HEADRACE_RUNTIME_DIR", volume.scratch().join("run"))
+    };
+    there(&["mount", "--takeover", "--lease", "2s"]).arg(volume.url()).arg(&elsewhere).ok();
+    std::fs::write(elsewhere.join("g"), b"by the new owner").unwrap();
+    rustix::process::kill_process(old, Signal::CONT).unwrap();
+    assert!(wait_for_exit(old, Duration::from_secs(60)), "{}", volume.log());
+    assert!(volume.log().contains("taken over"), "{}", volume.log());
+    mounted.ended();
+    assert_eq!(std::fs::read(elsewhere.join("f")).unwrap(), b"shipped");
+    there(&["umount"]).arg(&elsewhere).ok();
+    volume.assert_clean();
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, TestVolume, pattern, shell, tree_digest};
+use headrace_testbed::{Backing, MountOptions, TestVolume, pattern, shell, tree_digest};
 
 /// Occurs in file contents; must not occur in the store of an encrypted volume.
 const MARKER: &[u8] = b"the plain text that nobody else may read";
@@ -121,13 +121,118 @@ fn garbage_is_collected() {
         std::fs::remove_file(mounted.join(format!("file-{n}"))).unwrap();
     }
     mounted.unmount();
-    volume.command(&["gc", "--dry-run", "--grace", "0s"]).arg(volume.url()).ok();
-    assert!(stored_bytes(&volume) >= 80 << 20, "a dry run deleted something");
+    // What a restore to an earlier time may need is kept, whatever the grace.
     volume.command(&["gc", "--grace", "0s"]).arg(volume.url()).ok();
+    assert!(stored_bytes(&volume) >= 80 << 20, "the retention does not count");
+    let told =
+        volume.command(&["gc", "--dry-run", "--grace", "0s", "--retention", "0"]).arg(volume.url()).ok();
+    assert!(told.contains("segments/") && told.contains("no file uses it since"), "{told}");
+    assert!(stored_bytes(&volume) >= 80 << 20, "a dry run deleted something");
+    volume.command(&["gc", "--grace", "0s", "--retention", "0"]).arg(volume.url()).ok();
     // Segments that are shared with the file that stays may stay with it.
     assert!(stored_bytes(&volume) < 60 << 20, "{} bytes are still stored", stored_bytes(&volume));
     volume.assert_clean();
     let mounted = volume.mount();
     assert!(std::fs::read(mounted.join("file-3")).unwrap() == pattern(3, 20 << 20));
     mounted.unmount();
+}
+
+/// The options by which a test's volume is opened as if on the machine called `name`.
+fn machine(volume: &TestVolume, name: &str) -> Vec<String> {
+    let dir = volume.scratch().join(name).display().to_string();
+    vec!["--state-dir".into(), dir, "--lease".into(), "2s".into()]
+}
+
+fn on_machine(volume: &TestVolume, name: &str) -> MountOptions {
+    machine(volume, name).iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
+}
+
+/// Mounted on one machine after the other, the volume is the same everywhere, and nothing but the bucket goes along.
+#[test]
+fn a_volume_moves_from_machine_to_machine() {
+    if native_only() {
+        return;
+    }
+    for backing in [Backing::Local, Backing::S3] {
+        let volume = TestVolume::new(backing);
+        let mounted = volume.mount_with(&on_machine(&volume, "a"));
+        fill(&mounted.path());
+        let before = tree_digest(&mounted.path());
+        let elsewhere = volume.command(&["fsck"]).arg(volume.url()).args(machine(&volume, "b")).fails();
+        assert_eq!(elsewhere.status.code(), Some(4), "{elsewhere}");
+        for part in [&mounted.path().display().to_string(), "is alive", "headrace umount"] {
+            assert!(elsewhere.stderr.contains(part), "{part:?} is missing: {elsewhere}");
+        }
+        mounted.unmount();
+        for name in ["b", "a", "c"] {
+            let mounted = volume.mount_with(&on_machine(&volume, name));
+            before.assert_same(&tree_digest(&mounted.path()));
+            mounted.unmount();
+            std::fs::remove_dir_all(volume.scratch().join(name)).unwrap();
+        }
+        volume.assert_clean();
+    }
+}
+
+/// A killed machine: nobody takes its volume by accident; asked to, another one goes on with what was in the bucket.
+#[test]
+fn a_lost_machine_is_taken_over() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount_with(&on_machine(&volume, "a").arg("--durable").arg("bucket"));
+    std::fs::write(mounted.join("kept"), b"acknowledged").unwrap();
+    std::fs::File::open(mounted.join("kept")).unwrap().sync_all().unwrap();
+    let status = volume.command(&["status", "--json"]).arg(mounted.path()).ok();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["log"]["durability"], "bucket", "{status}");
+    assert_eq!(status["log"]["lag_transactions"], 0, "{status}");
+    mounted.kill();
+    mounted.abandon();
+    std::fs::remove_dir_all(volume.scratch().join("a")).unwrap();
+    let at = volume.mount_point();
+    let mount = volume.command(&["mount"]).arg(volume.url()).arg(&at).args(machine(&volume, "b"));
+    let refused = mount.fails();
+    assert_eq!(refused.status.code(), Some(4), "{refused}");
+    assert!(refused.stderr.contains("--takeover") && refused.stderr.contains("lost"), "{refused}");
+    let mounted = volume.mount_with(&on_machine(&volume, "b").arg("--takeover"));
+    assert_eq!(std::fs::read(mounted.join("kept")).unwrap(), b"acknowledged");
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+/// Back to a moment: what came later is undone, for everybody; the rest goes on.
+#[test]
+fn the_past_comes_back() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount();
+    fill(&mounted.path());
+    let before = tree_digest(&mounted.path());
+    volume.command(&["flush"]).arg(mounted.path()).ok();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let at = humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    shell(&mounted.path(), "rm text-5000000; echo spoiled > random-100; mkdir new").ok();
+    let busy = volume.command(&["restore", "--yes", "--at", &at]).arg(volume.url()).fails();
+    assert_eq!(busy.status.code(), Some(4), "{busy}");
+    mounted.unmount();
+
+    let asks = volume.command(&["restore", "--at", &at]).arg(volume.url()).fails();
+    assert!(asks.stderr.contains("--yes"), "{asks}");
+    let told = volume.command(&["restore", "--yes", "--json", "--at", &at]).arg(volume.url()).ok();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert!(told["undone"].as_u64().unwrap() > 0, "{told}");
+    for name in ["elsewhere", "there"] {
+        let mounted = volume.mount_with(&on_machine(&volume, name));
+        before.assert_same(&tree_digest(&mounted.path()));
+        mounted.unmount();
+    }
+    volume.assert_clean();
+    let early =
+        volume.command(&["restore", "--yes", "--at", "2001-01-01T00:00:00Z"]).arg(volume.url()).fails();
+    assert!(early.stderr.contains("oldest"), "{early}");
 }

@@ -42,11 +42,12 @@ impl Specimen {
     /// Makes it: large files in segments, small ones packed, in the metadata and in the log; several mounts, so that the log
     /// has several objects and epochs.
     pub fn new(encrypted: bool) -> Specimen {
-        let mut format = vec!["--segment-size", "1M"];
+        let (mut format, mut env) = (vec!["--segment-size", "1M"], Vec::new());
         if encrypted {
             format.push("--encrypt");
+            env.push(("HEADRACE_KEY", KEY));
         }
-        let new = || TestVolume::with_format_and_env(Backing::Local, &format, &[("HEADRACE_KEY", KEY)]);
+        let new = || TestVolume::with_format_and_env(Backing::Local, &format, &env);
         let (volume, stranger) = (new(), new());
         let mut files = BTreeMap::new();
         for session in 0..3u64 {

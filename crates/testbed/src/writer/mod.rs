@@ -143,12 +143,22 @@ impl Writer {
     }
 }
 
-/// From here on, what this thread opens is not seen by others, nor by the processes they start.
+/// From here on, what this thread opens is not seen by others, nor by the processes they start; and it holds on to nothing
+/// that they have open.
 #[allow(unsafe_code)]
 fn own_descriptors() {
-    // SAFETY: the thread was just started with a closure that holds no descriptor; those it opens stay in it.
-    let unshared = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::FILES) };
-    unshared.expect("unshare(CLONE_FILES) needs no privilege");
+    const BEHIND_STANDARD_ERROR: libc::c_uint = 3;
+    // SAFETY: the thread was just started with a closure that holds no descriptor; only its copies are closed, and what it
+    // opens from now on stays in it.
+    let unshared = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            BEHIND_STANDARD_ERROR,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_UNSHARE,
+        )
+    };
+    assert_eq!(unshared, 0, "close_range: {}", io::Error::last_os_error());
 }
 
 fn digest(content: &[u8]) -> String {

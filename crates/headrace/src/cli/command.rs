@@ -280,6 +280,9 @@ pub struct FsckCommand {
     pub force: bool,
 
     #[command(flatten)]
+    pub takeover: TakeoverFlag,
+
+    #[command(flatten)]
     pub open: VolumeSettings,
     #[command(flatten)]
     pub store: StoreSettings,

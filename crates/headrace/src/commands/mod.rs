@@ -98,7 +98,7 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
                 (_, true) => fsck::Mode::Rebuild { force: c.force },
                 _ => fsck::Mode::Check { data: c.data },
             };
-            fsck::run(&call.with_flags(c.open, c.store), &c.volume.url, mode, c.json)
+            fsck::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), &c.volume.url, mode, c.json)
         }
         Command::Gc(c) => {
             let what = gc::What { target: c.target, dry_run: c.dry_run, grace: c.grace.0, json: c.json };

@@ -122,7 +122,7 @@ impl FromStr for Moment {
         let text = text.trim();
         // A space instead of the T, and no zone, are taken as people write them: UTC.
         let stamp = text.replacen(' ', "T", 1);
-        let zoned = if stamp.ends_with(['Z', 'z']) { stamp.clone() } else { format!("{stamp}Z") };
+        let zoned = format!("{}Z", stamp.trim_end_matches(['Z', 'z']));
         if let Ok(time) = humantime::parse_rfc3339(&zoned) {
             return Ok(Moment::At(time));
         }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use headrace_testbed::volume::native_only;
 use headrace_testbed::writer::{Demand, Writer};
 use headrace_testbed::{Backing, Rng, Site, TestVolume, env_number};
-use rustix::process::Signal;
 
 const WRITERS: u64 = 3;
 
@@ -53,7 +52,7 @@ fn crash(backing: Backing, default_rounds: u64, more: &[&str]) {
             std::thread::scope(|scope| {
                 let mounting = scope.spawn(|| site.try_mount(&[]));
                 std::thread::sleep(Duration::from_millis(rng.below(250)));
-                site.signal(Signal::KILL);
+                site.kill_daemons();
                 // Killed or there: both are fine.
                 mounting.join().expect("the thread that mounts");
             });
@@ -63,10 +62,7 @@ fn crash(backing: Backing, default_rounds: u64, more: &[&str]) {
         }
         if round % 3 == 0 {
             // The mount that died stays behind, and mounting has to deal with it.
-            site.signal(Signal::KILL);
-            for daemon in site.daemons() {
-                headrace_testbed::mount::wait_for_exit(daemon, Duration::from_secs(30));
-            }
+            site.kill_daemons();
         } else {
             site.kill();
         }
@@ -117,10 +113,10 @@ fn work(site: &Site, writers: &mut [Writer], rng: &mut Rng, moment: Moment) -> u
             let delay = Duration::from_millis(rng.below(300));
             let unmounting = scope.spawn(move || site.command(&["umount"]).arg(mount_point).finish());
             std::thread::sleep(delay);
-            site.signal(Signal::KILL);
+            site.kill_daemons();
             unmounting.join().expect("the thread that unmounts");
         }
-        site.signal(Signal::KILL);
+        site.kill_daemons();
         stop.store(true, Ordering::Relaxed);
         collected = housekeeping.join().expect("the thread that keeps house");
     });

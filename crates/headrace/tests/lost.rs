@@ -110,7 +110,7 @@ fn work_until_lost(
                 Demand::Before(asked.checked_sub(lag).expect("a lag shorter than the uptime of this machine"))
             }
         };
-        site.signal(rustix::process::Signal::KILL);
+        site.kill_daemons();
         stop.store(true, Ordering::Relaxed);
         demand
     })

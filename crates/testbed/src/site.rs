@@ -136,13 +136,21 @@ impl Site {
         }
     }
 
-    /// `kill -9`, waits for the end, and takes away what is left of the mount.
-    pub fn kill(&self) {
+    /// `kill -9`, and waits for the end of every process: until then they hold their locks. The mount stays behind, dead.
+    pub fn kill_daemons(&self) {
+        // Found before they are signalled: one that is ending cannot be told from others any more.
         let daemons = self.daemons();
-        self.signal(Signal::KILL);
+        for daemon in &daemons {
+            let _ = rustix::process::kill_process(*daemon, Signal::KILL);
+        }
         for daemon in daemons {
             assert!(wait_for_exit(daemon, KILL_LIMIT), "process {daemon:?} does not end");
         }
+    }
+
+    /// As [`Site::kill_daemons`], and takes away what is left of the mount.
+    pub fn kill(&self) {
+        self.kill_daemons();
         force_unmount(&self.mount_point());
     }
 

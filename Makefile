@@ -113,6 +113,12 @@ faults: ## Ten minutes of mixed load while one request in twenty fails, and outa
 	scripts/install-test-tools build test
 	HEADRACE_FAULT_SECONDS=600 HEADRACE_OUTAGE_SECONDS=30 scripts/run-tests mount faults
 
+.PHONY: memory
+memory: ## The memory ceiling at full size: a million files, 1,000 streams, 10 GiB written and read
+	scripts/install-test-tools build test
+	HEADRACE_MEMORY_FILES=1000000 HEADRACE_MEMORY_STREAMS=1000 HEADRACE_MEMORY_MIB=10240 \
+		scripts/run-tests mount memory
+
 .PHONY: bench bench-peers
 bench: ## Figures against the native file system: docs/benchmarks.md says how to read them
 	scripts/install-test-tools build bench

@@ -238,10 +238,11 @@ pub fn wait_for_exit(pid: Pid, limit: Duration) -> bool {
     .is_some()
 }
 
-/// Ended, but not yet reaped by its parent.
+/// Ended, but not yet reaped by its parent. Not while other threads of it are still ending: they hold its files and locks.
 fn zombie(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+    let leader_ended = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
+    leader_ended && std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
 }
 
 /// True when something is mounted exactly at `path`. Looks at the mount table only, so that a dead mount cannot hang it.

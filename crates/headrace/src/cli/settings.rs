@@ -181,7 +181,7 @@ pub struct MountSettings {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub allow_other: Option<Switch>,
 
-    /// Memory for data that is read ahead or waits to be written [default: a share of the machine's]
+    /// Ceiling on the memory that the mount takes, 64M at least [default: an eighth of the machine's, 128M to 1G]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
 

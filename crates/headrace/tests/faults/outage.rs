@@ -235,13 +235,19 @@ fn a_process_that_waits_can_be_killed_and_interrupted() {
     let mounted = mounted.remount();
     server.kill();
     for (what, program, script) in [
-        ("fsync", "sync", "head -c 4000000 /dev/zero > synced-$$ & sleep 1; exec sync synced-$$"),
+        (
+            "fsync",
+            "sync",
+            "head -c 4000000 /dev/zero > synced-$$ & \
+             until [ \"$(stat -c %s synced-$$)\" = 4000000 ]; do sleep .1; done; exec sync synced-$$",
+        ),
         ("close", "head", "exec head -c 4000000 /dev/zero > closed-$$"),
         ("a cold read", "cat", "exec cat cold"),
         (
             "truncation",
             "truncate",
-            "head -c 20000000 /dev/zero > cut-$$ & sleep 1; exec truncate -s 1M cut-$$",
+            "head -c 20000000 /dev/zero > cut-$$ & \
+             until [ \"$(stat -c %s cut-$$)\" = 20000000 ]; do sleep .1; done; exec truncate -s 1M cut-$$",
         ),
         ("a write that finds no memory", "cat", "exec cat /dev/zero > endless-$$"),
     ] {

@@ -22,7 +22,9 @@ pub use extent::{DecodeError, Extent, ExtentData, ExtentMap, SegmentSlice};
 pub use frame::{Codec, FrameError};
 pub use id::{InodeNo, SegmentId};
 pub use object::{MAX_OBJECT_PLAIN, ObjectError};
-pub use segment::{DirectoryRecord, FileRecord, IndexRun, RunPart, SegmentBuilder, SegmentFull, SegmentIndex};
+pub use segment::{
+    DirectoryRecord, FileRecord, IndexRun, RunPart, SegmentBuilder, SegmentFull, SegmentIndex,
+};
 pub use superblock::{Encryption, Superblock, SuperblockError};
 
 /// Bytes of file range whose extents are kept under one metadata key.

@@ -23,4 +23,6 @@ pub use clock::{Clock, SystemClock};
 pub use error::MetalogError;
 pub use keys::{Key, SnapshotId};
 pub use object::ObjectHash;
-pub use ownership::{Claim, ClaimError, FencedReason, HolderFacts, Keeper, LeaseState, Site, SiteRecord, Takeover, acquire};
+pub use ownership::{
+    Claim, ClaimError, FencedReason, HolderFacts, Keeper, LeaseState, Site, SiteRecord, Takeover, acquire,
+};

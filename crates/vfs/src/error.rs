@@ -72,9 +72,12 @@ impl Error {
         match self {
             Error::Meta(e) => e.errno(),
             Error::Store(e) if e.kind == ErrorKind::Full => libc::ENOSPC,
-            Error::Store(_) | Error::Frame(_) | Error::Missing(_) | Error::NotShipped(_) | Error::Late { .. } | Error::Internal(_) => {
-                libc::EIO
-            },
+            Error::Store(_)
+            | Error::Frame(_)
+            | Error::Missing(_)
+            | Error::NotShipped(_)
+            | Error::Late { .. }
+            | Error::Internal(_) => libc::EIO,
             Error::TooManyOpen { .. } => libc::ENFILE,
             Error::BadHandle => libc::EBADF,
             Error::ReadOnly => libc::EROFS,

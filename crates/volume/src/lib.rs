@@ -50,5 +50,5 @@ pub use pending::{PendingSegment, PendingSegments};
 pub use progress::{Progress, ProgressFn, Unit};
 pub use read::read_extent;
 pub use rebuild::{RebuildReport, rebuild};
-pub use scrub::{Pacer, Scrub, ScrubStatus, Scrubber};
 pub use repair::{Correction, CorrectionSink, RepairOptions, RepairReport, repair};
+pub use scrub::{Pacer, Scrub, ScrubStatus, Scrubber};

@@ -70,7 +70,9 @@ impl Background {
         if vfs.options.read_only {
             return Ok(());
         }
-        for (name, job) in [("reclaim", reclaim::run as Job), ("maintenance", maintenance::run), ("scrub", scrub::run)] {
+        for (name, job) in
+            [("reclaim", reclaim::run as Job), ("maintenance", maintenance::run), ("scrub", scrub::run)]
+        {
             let weak = Arc::downgrade(vfs);
             let thread = std::thread::Builder::new()
                 .name(format!("headrace-{name}"))

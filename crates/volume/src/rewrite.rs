@@ -112,7 +112,7 @@ impl<'a> Rewriter<'a> {
         if len == 0 {
             return Ok(());
         }
-        let target = self.volume.superblock.segment_size as usize;
+        let target = usize::try_from(self.volume.memory.rewrite_segment).unwrap_or(usize::MAX);
         if self.open.as_ref().is_some_and(|open| open.builder.stored_len().saturating_add(len) > target) {
             self.flush().await?;
         }

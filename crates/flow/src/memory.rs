@@ -26,6 +26,9 @@ const SHARES: u64 = 32;
 /// Anonymous memory that one changed key can cost while the engine writes a group: the page it is on, a page of the log, and
 /// its share of the pages above.
 const PAGES_PER_KEY: u64 = 5 << 10;
+/// Pages of a group beyond the engine's share, bytes: a part of [`OVERHEAD`]. Keys nearly always share pages, and groups that are
+/// very small cost a sync each.
+const PAGES_BEYOND: u64 = 8 << 20;
 /// Pages of the engine's file that may be mapped at one time, bytes.
 const MAPPED: u64 = 16 << 20;
 /// Largest object of the metadata log, and part of a snapshot, bytes.
@@ -52,7 +55,7 @@ pub struct MemoryPlan {
     pub reads: u64,
     /// Cached pieces of segments of small files.
     pub spans: u64,
-    /// The metadata engine: `pending` and the pages of `group_keys`.
+    /// The metadata engine: `pending` and the pages of `group_keys`, but for a part of those.
     pub engine: u64,
     /// Metadata changes that are not on disk yet.
     pub pending: u64,
@@ -96,7 +99,7 @@ impl MemoryPlan {
         let share = ceiling / SHARES;
         let uploads = 5 * share;
         let largest_batch = contents_of(uploads / 2);
-        let engine = 2 * share;
+        let engine = 3 * share;
         let pending = share / 2;
         let requests = 2 * share;
         let buffers = requests / REQUEST_BUFFER;
@@ -115,9 +118,9 @@ impl MemoryPlan {
             engine,
             pending,
             group: pending / 2,
-            group_keys: (engine - pending) / PAGES_PER_KEY,
+            group_keys: (engine - pending + PAGES_BEYOND) / PAGES_PER_KEY,
             freeze: (pending / 4).min(MAX_FREEZE),
-            log: 3 * share,
+            log: 2 * share,
             log_object: (pending / 2).min(MAX_LOG_OBJECT),
             requests,
             workers,
@@ -175,7 +178,7 @@ mod tests {
             prop_assert!(plan.reads >= 2 * (MAX_REQUEST + (1 << 20)) + (4 << 20));
             // Metadata: an inline value or an extended attribute of 64 KiB with what belongs to it.
             prop_assert!(plan.group >= 256 << 10 && plan.group_keys >= 256);
-            prop_assert!(plan.pending + plan.group_keys * PAGES_PER_KEY <= plan.engine);
+            prop_assert!(plan.pending + plan.group_keys * PAGES_PER_KEY <= plan.engine + PAGES_BEYOND);
             prop_assert!(plan.freeze < plan.group && plan.group < plan.pending);
             prop_assert!(2 * 3 * plan.log_object.max(plan.group) <= plan.log && plan.log_object >= 512 << 10);
             prop_assert!((plan.workers + plan.spare_buffers) * REQUEST_BUFFER <= plan.requests);

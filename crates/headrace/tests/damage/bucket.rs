@@ -37,7 +37,8 @@ pub fn damage(specimen: &Specimen, rng: &mut Rng, cases: u64) {
         let what =
             format!("case {case}, {harm:?} of {} (encrypted: {})", victim.display(), specimen.encrypted);
 
-        if kind == "owners" && objects.last() == Some(&victim) {
+        let newest = objects.last().expect("there is one");
+        if kind == "owners" && (*newest == victim || harm == Harm::Swap(newest.clone())) {
             // Whoever holds it may be alive, and nobody knows for how long its lease is: that is waited for.
             assert_waits(&copy, &what);
             refused += 1;

@@ -1,0 +1,1 @@
+//! Benchmarks of object stores and of directories; tables and plots of what they found.

@@ -1,0 +1,1 @@
+//! Headrace, its peers and the native file system: same server, same data, in turns.

@@ -1,0 +1,3 @@
+//! Runs the comparison; see the library of this crate.
+
+fn main() {}

@@ -1,0 +1,77 @@
+//! A network with conditions.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::{Conditions, Counters};
+
+/// What a network is started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Where it listens; port 0 for a free one.
+    pub listen: SocketAddr,
+    /// For every random choice: the same requests in the same order meet the same again.
+    pub seed: u64,
+    /// Connections at once; those beyond are reset.
+    pub max_connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { listen: (Ipv4Addr::LOCALHOST, 0).into(), seed: 1, max_connections: 8192 }
+    }
+}
+
+/// A running network before one server; it ends with this value.
+#[derive(Debug)]
+pub struct NetLab {
+    address: SocketAddr,
+}
+
+impl NetLab {
+    /// Starts a network before the server at `upstream`, on a free port of the loopback interface.
+    ///
+    /// # Errors
+    /// When no port or no thread can be had, or the conditions are refused ([`Conditions::check`]).
+    pub fn start(upstream: SocketAddr, conditions: Conditions) -> io::Result<NetLab> {
+        NetLab::start_with(upstream, conditions, Options::default())
+    }
+
+    /// As [`Self::start`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(upstream: SocketAddr, conditions: Conditions, options: Options) -> io::Result<NetLab> {
+        let _ = (upstream, conditions, options);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Changes the conditions, for bodies under way too.
+    ///
+    /// # Errors
+    /// When they are refused ([`Conditions::check`]); then nothing has changed.
+    pub fn set(&self, conditions: Conditions) -> io::Result<()> {
+        let _ = conditions;
+        Ok(())
+    }
+
+    /// The conditions now.
+    pub fn conditions(&self) -> Conditions {
+        Conditions::default()
+    }
+
+    /// What has passed since the start.
+    pub fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}

@@ -1,0 +1,3 @@
+//! The network lab on the command line.
+
+fn main() {}

@@ -1,1 +1,5 @@
 //! Benchmarks of object stores and of directories; tables and plots of what they found.
+
+pub mod files;
+pub mod plot;
+pub mod report;

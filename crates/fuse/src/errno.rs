@@ -54,6 +54,38 @@ impl Errno {
     pub fn raw(self) -> i32 {
         self.0
     }
+
+    /// Its symbol, `ENOENT`; for a number that has none, `other`.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(raw, _)| *raw == self.0).map_or("other", |(_, name)| name)
+    }
+
+    /// The error with this symbol.
+    pub fn from_name(name: &str) -> Option<Errno> {
+        NAMES.iter().find(|(_, known)| *known == name).map(|(raw, _)| Errno(*raw))
+    }
+}
+
+macro_rules! names {
+    ($($name:ident)*) => {
+        /// All of Linux, in the order of their numbers.
+        const NAMES: &[(i32, &str)] = &[$((libc::$name, stringify!($name)),)*];
+    };
+}
+
+names! {
+    EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK
+    EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE
+    EROFS EMLINK EPIPE EDOM ERANGE EDEADLOCK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP ENOMSG EIDRM
+    ECHRNG EL2NSYNC EL3HLT EL3RST ELNRNG EUNATCH ENOCSI EL2HLT EBADE EBADR EXFULL ENOANO EBADRQC EBADSLT
+    EBFONT ENOSTR ENODATA ETIME ENOSR ENONET ENOPKG EREMOTE ENOLINK EADV ESRMNT ECOMM EPROTO EMULTIHOP
+    EDOTDOT EBADMSG EOVERFLOW ENOTUNIQ EBADFD EREMCHG ELIBACC ELIBBAD ELIBSCN ELIBMAX ELIBEXEC EILSEQ
+    ERESTART ESTRPIPE EUSERS ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT
+    ESOCKTNOSUPPORT ENOTSUP EPFNOSUPPORT EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN ENETUNREACH
+    ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETOOMANYREFS ETIMEDOUT
+    ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EUCLEAN ENOTNAM ENAVAIL EISNAM
+    EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED
+    EOWNERDEAD ENOTRECOVERABLE ERFKILL
 }
 
 impl fmt::Display for Errno {
@@ -80,5 +112,15 @@ mod tests {
             assert_eq!(Errno::new(raw), Errno::EIO, "{raw}");
         }
         assert_eq!(Errno::new(libc::ENOSPC).raw(), libc::ENOSPC);
+    }
+
+    #[test]
+    fn names_are_found_again() {
+        assert_eq!(Errno::ENOENT.name(), "ENOENT");
+        assert_eq!(Errno::new(510).name(), "other");
+        for raw in 1..512 {
+            let errno = Errno::new(raw);
+            assert!(errno.name() == "other" || Errno::from_name(errno.name()) == Some(errno), "{raw}");
+        }
     }
 }

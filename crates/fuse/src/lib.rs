@@ -34,4 +34,5 @@ pub use file_system::{
     Result, SetAttr, StatFs, Time, XattrMode,
 };
 pub use mount::{MountEntry, MountError, MountOptions, UnmountError};
-pub use session::{MountConfig, Session};
+pub use abi::Opcode;
+pub use session::{MountConfig, Operation, ProcessName, Session, SubscribeError, Subscription};

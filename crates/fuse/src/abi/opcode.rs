@@ -1,7 +1,7 @@
 //! Operations.
 
 macro_rules! opcodes {
-    ($($name:ident = $value:literal,)*) => {
+    ($($name:ident = $value:literal $text:literal,)*) => {
         /// What a request asks for.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u32)]
@@ -21,67 +21,88 @@ macro_rules! opcodes {
                     _ => None,
                 }
             }
+
+            /// What it is called in metrics and logs.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Opcode::$name => $text,)*
+                }
+            }
         }
     };
 }
 
 opcodes! {
-    Lookup = 1,
-    Forget = 2,
-    Getattr = 3,
-    Setattr = 4,
-    Readlink = 5,
-    Symlink = 6,
-    Mknod = 8,
-    Mkdir = 9,
-    Unlink = 10,
-    Rmdir = 11,
-    Rename = 12,
-    Link = 13,
-    Open = 14,
-    Read = 15,
-    Write = 16,
-    Statfs = 17,
-    Release = 18,
-    Fsync = 20,
-    Setxattr = 21,
-    Getxattr = 22,
-    Listxattr = 23,
-    Removexattr = 24,
-    Flush = 25,
-    Init = 26,
-    Opendir = 27,
-    Readdir = 28,
-    Releasedir = 29,
-    Fsyncdir = 30,
-    Getlk = 31,
-    Setlk = 32,
-    Setlkw = 33,
-    Access = 34,
-    Create = 35,
-    Interrupt = 36,
-    Bmap = 37,
-    Destroy = 38,
-    Ioctl = 39,
-    Poll = 40,
-    NotifyReply = 41,
-    BatchForget = 42,
-    Fallocate = 43,
-    Readdirplus = 44,
-    Rename2 = 45,
-    Lseek = 46,
-    CopyFileRange = 47,
-    Setupmapping = 48,
-    Removemapping = 49,
-    Syncfs = 50,
-    Tmpfile = 51,
-    Statx = 52,
-    CopyFileRange64 = 53,
+    Lookup = 1 "lookup",
+    Forget = 2 "forget",
+    Getattr = 3 "getattr",
+    Setattr = 4 "setattr",
+    Readlink = 5 "readlink",
+    Symlink = 6 "symlink",
+    Mknod = 8 "mknod",
+    Mkdir = 9 "mkdir",
+    Unlink = 10 "unlink",
+    Rmdir = 11 "rmdir",
+    Rename = 12 "rename",
+    Link = 13 "link",
+    Open = 14 "open",
+    Read = 15 "read",
+    Write = 16 "write",
+    Statfs = 17 "statfs",
+    Release = 18 "release",
+    Fsync = 20 "fsync",
+    Setxattr = 21 "setxattr",
+    Getxattr = 22 "getxattr",
+    Listxattr = 23 "listxattr",
+    Removexattr = 24 "removexattr",
+    Flush = 25 "flush",
+    Init = 26 "init",
+    Opendir = 27 "opendir",
+    Readdir = 28 "readdir",
+    Releasedir = 29 "releasedir",
+    Fsyncdir = 30 "fsyncdir",
+    Getlk = 31 "getlk",
+    Setlk = 32 "setlk",
+    Setlkw = 33 "setlkw",
+    Access = 34 "access",
+    Create = 35 "create",
+    Interrupt = 36 "interrupt",
+    Bmap = 37 "bmap",
+    Destroy = 38 "destroy",
+    Ioctl = 39 "ioctl",
+    Poll = 40 "poll",
+    NotifyReply = 41 "notify_reply",
+    BatchForget = 42 "batch_forget",
+    Fallocate = 43 "fallocate",
+    Readdirplus = 44 "readdirplus",
+    Rename2 = 45 "rename2",
+    Lseek = 46 "lseek",
+    CopyFileRange = 47 "copy_file_range",
+    Setupmapping = 48 "setupmapping",
+    Removemapping = 49 "removemapping",
+    Syncfs = 50 "syncfs",
+    Tmpfile = 51 "tmpfile",
+    Statx = 52 "statx",
+    CopyFileRange64 = 53 "copy_file_range_64",
 }
 
 impl Opcode {
     /// Whether the kernel expects no answer.
     pub fn silent(self) -> bool {
         matches!(self, Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Opcode;
+
+    #[test]
+    fn names_are_distinct_and_found_again() {
+        let mut names: Vec<_> = Opcode::ALL.iter().map(|opcode| opcode.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Opcode::ALL.len());
+        assert!(Opcode::ALL.iter().all(|opcode| Opcode::from_raw(*opcode as u32) == Some(*opcode)));
     }
 }

@@ -5,9 +5,9 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
-use crate::abi::Malformed;
+use crate::abi::{Malformed, Opcode};
 use crate::{Errno, Pending};
 
 /// Large enough for an entry with an open file, the largest answer of fixed size that is common.
@@ -69,6 +69,23 @@ impl Answer {
                 Answer::Inline(Inline { bytes, len })
             }
             _ => Answer::Owned([first, second].concat()),
+        }
+    }
+
+    /// Bytes of file data that an operation with this answer moved.
+    pub fn moved(&self, opcode: Option<Opcode>) -> u64 {
+        match (opcode, self) {
+            (Some(Opcode::Read), Answer::Pieces(pieces)) => {
+                pieces.iter().map(|piece| u64::try_from(piece.len()).unwrap_or(u64::MAX)).sum()
+            }
+            // Their answers are that number and no more.
+            (Some(Opcode::Write | Opcode::CopyFileRange), Answer::Inline(inline)) => {
+                u32::read_from_prefix(inline.as_slice()).map_or(0, |(bytes, _)| bytes.into())
+            }
+            (Some(Opcode::CopyFileRange64), Answer::Inline(inline)) => {
+                u64::read_from_prefix(inline.as_slice()).map_or(0, |(bytes, _)| bytes)
+            }
+            _ => 0,
         }
     }
 

@@ -26,7 +26,7 @@ use std::task::{Context, Poll, Waker};
 use futures::future::{AbortHandle, Abortable};
 
 use crate::abi::{Args, InHeader, InterruptIn, Opcode};
-use crate::session::{RequestBuffer, Shared, Waiting, Worker, give_up_if_dying};
+use crate::session::{Observation, RequestBuffer, Shared, Waiting, Worker, give_up_if_dying};
 use crate::{Errno, FileSystem, InodeNo};
 use answer::{Answer, Failure, Later, Outcome};
 use reply::Reply;
@@ -71,21 +71,16 @@ pub(crate) fn serve(worker: &Worker, buffer: &mut RequestBuffer, len: usize) {
     let whole = header.len as usize == len;
     tracing::trace!(?opcode, unique = header.unique, node = header.nodeid, len, "request");
 
-    match opcode {
-        Some(Opcode::Interrupt) => {
-            if let Ok(interrupt) = args.take::<InterruptIn>() {
-                shared.interrupts.interrupt(shared, interrupt.unique);
-            }
-            return;
-        }
-        Some(Opcode::Forget) => return names::forget(shared, header.nodeid, args),
-        Some(Opcode::BatchForget) => return names::batch_forget(shared, args),
-        Some(Opcode::NotifyReply) => return,
-        _ => {}
+    let observation = opcode.map(|opcode| shared.observer.begin(&header, opcode, args));
+    if let Some(observation) = &observation
+        && observation.opcode.silent()
+    {
+        note(shared, observation, &header, args);
+        return shared.observer.end(observation, None, 0);
     }
 
     shared.interrupts.begin(worker.index, header.unique);
-    let reply = Reply::new(Arc::clone(&worker.transport), header.unique);
+    let reply = Reply::new(Arc::clone(&worker.connection), header.unique, observation);
     let Some(opcode) = opcode else {
         return reply.error(Errno::ENOSYS);
     };
@@ -95,8 +90,22 @@ pub(crate) fn serve(worker: &Worker, buffer: &mut RequestBuffer, len: usize) {
     }
     let mut call = Call { header, body, buffer, shared };
     match gate::admitted(opcode, &mut call) {
-        Ok(Answer::Later(later)) => settle(worker, &header, opcode, later, reply),
-        outcome => reply.finish(opcode, outcome),
+        Ok(Answer::Later(later)) => settle(worker, &header, later, reply),
+        outcome => reply.finish(outcome),
+    }
+}
+
+/// Takes in what the kernel wants no answer to.
+fn note(shared: &Arc<Shared>, observation: &Observation, header: &InHeader, mut args: Args<'_>) {
+    match observation.opcode {
+        Opcode::Interrupt => {
+            if let Ok(interrupt) = args.take::<InterruptIn>() {
+                shared.interrupts.interrupt(shared, interrupt.unique);
+            }
+        }
+        Opcode::Forget => names::forget(shared, header.nodeid, args),
+        Opcode::BatchForget => names::batch_forget(shared, args),
+        _ => {}
     }
 }
 
@@ -159,11 +168,11 @@ fn route(opcode: Opcode, call: &mut Call<'_>) -> Outcome {
 }
 
 /// Polls a call that may have to wait once, here; what is not ready moves to the runtime with its reply.
-fn settle(worker: &Worker, header: &InHeader, opcode: Opcode, later: Later, reply: Reply) {
+fn settle(worker: &Worker, header: &InHeader, later: Later, reply: Reply) {
     let Later { mut future, interruptible } = later;
     // The real waker is given when the task polls for the first time, which it does at once.
     if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return reply.finish(opcode, outcome);
+        return reply.finish(outcome);
     }
     let shared = &worker.shared;
     let (abort, registration) = AbortHandle::new_pair();
@@ -174,7 +183,7 @@ fn settle(worker: &Worker, header: &InHeader, opcode: Opcode, later: Later, repl
         let _moved = moved;
         let outcome = Abortable::new(future, registration).await;
         match outcome {
-            Ok(outcome) => reply.finish(opcode, outcome),
+            Ok(outcome) => reply.finish(outcome),
             Err(_aborted) => reply.error(Errno::EINTR),
         }
     });

@@ -9,25 +9,38 @@ use zerocopy::IntoBytes as _;
 use super::answer::{Answer, Failure, Outcome};
 use crate::Errno;
 use crate::abi::{Opcode, OutHeader};
-use crate::session::Transport;
+use crate::session::{Connection, Observation};
 
 /// `IOV_MAX`: pieces that one system call takes, the header among them.
 const PIECES_MAX: usize = 1024;
 
 /// The one answer a request will get. Dropped unused, it answers EIO, so that nobody waits for ever.
 pub(super) struct Reply {
-    transport: Arc<dyn Transport>,
+    connection: Arc<Connection>,
     unique: u64,
     sent: bool,
+    /// `None` for operations that are not known.
+    observation: Option<Observation>,
+    error: Option<Errno>,
+    /// File data that was moved.
+    bytes: u64,
 }
 
 impl Reply {
-    pub fn new(transport: Arc<dyn Transport>, unique: u64) -> Self {
-        Reply { transport, unique, sent: false }
+    pub fn new(connection: Arc<Connection>, unique: u64, observation: Option<Observation>) -> Self {
+        Reply { connection, unique, sent: false, observation, error: None, bytes: 0 }
+    }
+
+    fn opcode(&self) -> Option<Opcode> {
+        self.observation.as_ref().map(|observation| observation.opcode)
     }
 
     /// Answers with what a handler gave.
-    pub fn finish(self, opcode: Opcode, outcome: Outcome) {
+    pub fn finish(mut self, outcome: Outcome) {
+        if let Ok(answer) = &outcome {
+            self.bytes = answer.moved(self.opcode());
+        }
+        let opcode = self.opcode();
         match outcome {
             Ok(Answer::Empty) => self.body(&[]),
             Ok(Answer::Inline(inline)) => self.body(inline.as_slice()),
@@ -73,7 +86,7 @@ impl Reply {
 
     fn send(&mut self, message: &[IoSlice<'_>]) {
         self.sent = true;
-        if let Err(error) = self.transport.send(message)
+        if let Err(error) = self.connection.transport.send(message)
             && !gone(&error)
         {
             tracing::error!(unique = self.unique, "the kernel refused a reply: {error}");
@@ -84,9 +97,11 @@ impl Reply {
 
     fn send_error(&mut self, errno: Errno) {
         self.sent = true;
+        self.error = Some(errno);
+        self.bytes = 0;
         let header =
             OutHeader { len: size_of::<OutHeader>() as u32, error: -errno.raw(), unique: self.unique };
-        if let Err(error) = self.transport.send(&[IoSlice::new(header.as_bytes())])
+        if let Err(error) = self.connection.transport.send(&[IoSlice::new(header.as_bytes())])
             && !gone(&error)
         {
             tracing::error!(unique = self.unique, "the kernel refused an error reply: {error}");
@@ -99,6 +114,9 @@ impl Drop for Reply {
         if !self.sent {
             tracing::error!(unique = self.unique, "a request was dropped without an answer: answering EIO");
             self.send_error(Errno::EIO);
+        }
+        if let Some(observation) = &self.observation {
+            self.connection.shared.observer.end(observation, self.error, self.bytes);
         }
     }
 }

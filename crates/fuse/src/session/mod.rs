@@ -6,6 +6,7 @@ mod device;
 mod interrupt;
 mod negotiate;
 mod notify;
+mod observe;
 mod signals;
 mod transport;
 mod view;
@@ -23,11 +24,13 @@ pub(crate) use buffer::{BufferPool, RequestBuffer};
 pub use config::MountConfig;
 pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
 pub(crate) use notify::Notifier;
+pub(crate) use observe::{Observation, Observer};
+pub use observe::{Operation, ProcessName, SubscribeError, Subscription};
 #[cfg(any(test, fuzzing))]
 pub(crate) use transport::Received;
 pub(crate) use transport::Transport;
 pub(crate) use view::View;
-pub(crate) use worker::{InFlight, Worker};
+pub(crate) use worker::{Connection, InFlight, Worker};
 
 use crate::abi::InitFlags;
 use crate::mount::{self, Method, MountError, UnmountError};
@@ -46,6 +49,7 @@ pub(crate) struct Shared {
     pub runtime: Handle,
     pub interrupts: Interrupts,
     pub notifier: Notifier,
+    pub observer: Observer,
     pub in_flight: InFlight,
     /// Requests that may be in flight before no more are taken.
     pub most_in_flight: usize,
@@ -145,6 +149,16 @@ impl Session {
         self.dev
     }
 
+    /// Adds what is counted of its requests.
+    pub fn collect(&self, into: &mut headrace_metrics::Collection) {
+        self.shared.observer.collect(into);
+    }
+
+    /// Listens to its operations from here on.
+    pub fn subscribe(&self) -> Result<Subscription, SubscribeError> {
+        self.shared.observer.feed().subscribe()
+    }
+
     /// Whether the mount has gone: unmounted and no longer used by anyone, or aborted.
     pub fn ended(&self) -> bool {
         *self.shared.ended.lock()
@@ -229,6 +243,7 @@ impl Shared {
             runtime,
             interrupts: Interrupts::new(transports.to_vec()),
             notifier: Notifier::new(transports.first().cloned()),
+            observer: Observer::default(),
             in_flight: InFlight::default(),
             workers_alive: AtomicUsize::new(transports.len()),
             ended: Mutex::new(false),

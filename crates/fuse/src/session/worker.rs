@@ -20,11 +20,18 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Worker {
     /// Its place among the session's workers.
     pub index: usize,
-    /// Where its requests come from and its replies go.
-    pub transport: Arc<dyn Transport>,
     /// The session.
     pub shared: Arc<Shared>,
+    /// Where its requests come from and its replies go.
+    pub connection: Arc<Connection>,
     pool: Arc<BufferPool>,
+}
+
+/// What an answer needs to find its way and to be accounted for. Each worker has its own, so that workers do not count
+/// references to the same one.
+pub(crate) struct Connection {
+    pub transport: Arc<dyn Transport>,
+    pub shared: Arc<Shared>,
 }
 
 impl Worker {
@@ -34,7 +41,8 @@ impl Worker {
         shared: Arc<Shared>,
         pool: Arc<BufferPool>,
     ) -> Self {
-        Worker { index, transport, shared, pool }
+        let connection = Arc::new(Connection { transport, shared: Arc::clone(&shared) });
+        Worker { index, shared, connection, pool }
     }
 
     pub fn spawn(self) -> io::Result<()> {
@@ -49,7 +57,7 @@ impl Worker {
         let mut buffer = self.pool.request_buffer();
         loop {
             self.wait_for_room();
-            match self.transport.receive(buffer.space()) {
+            match self.connection.transport.receive(buffer.space()) {
                 Ok(Received::Request(len)) => self.serve(&mut buffer, len),
                 Ok(Received::Nothing) => {}
                 Ok(Received::Ended) => break,
@@ -70,7 +78,7 @@ impl Worker {
         loop {
             let room =
                 shared.fs.wait_for_room(LOOK) && shared.in_flight.wait_below(shared.most_in_flight, LOOK);
-            if room || !self.transport.connected() {
+            if room || !self.connection.transport.connected() {
                 return;
             }
             shared.interrupts.sweep();

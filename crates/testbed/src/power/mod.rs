@@ -23,6 +23,7 @@ mod disk;
 mod file;
 mod image;
 mod names;
+mod state;
 
 pub use disk::{Attributes, Disk, Entry, Ino, Kind, ROOT, Replace};
 pub use image::Image;

@@ -1,12 +1,10 @@
 //! Format, open, hold, destroy, and every way in which they refuse.
 
-mod common;
-
 use std::fs;
 use std::sync::Arc;
 
-use common::faulty::{Fault, Faulty};
-use common::*;
+use crate::common::faulty::{Fault, Faulty};
+use crate::common::*;
 use headrace_layout::crypto::MasterKey;
 use headrace_layout::{Compression, InodeNo, SegmentId};
 use headrace_store::{Location, StoreOptions};

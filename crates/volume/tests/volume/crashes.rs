@@ -1,21 +1,28 @@
 //! Power fails at every change that is made in the store: nothing that was durable is lost, and all garbage goes later.
 
-mod common;
-
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::faulty::{Fault, Faulty};
-use common::*;
+use crate::common::faulty::{Fault, Faulty};
+use crate::common::*;
 use headrace_layout::InodeNo;
+use headrace_store::StoreOptions;
 use headrace_volume::gc::gc_at;
 use headrace_volume::progress::silent;
-use headrace_volume::{Compactor, Result, Volume, compact, compact_chunk, pack};
+use headrace_volume::{Compactor, OpenOptions, Result, Volume, compact, compact_chunk, pack};
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// How long a volume waits for a store that answers nothing: after each crash once for its log, and once more at its close.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn impatient(place: &Place) -> OpenOptions {
+    let options = place.open_options();
+    OpenOptions { store: StoreOptions { deadline: PATIENCE, ..options.store }, ..options }
+}
 
 fn later() -> SystemTime {
     SystemTime::now() + 48 * HOUR
@@ -42,7 +49,7 @@ where
             };
             let image = place.dir.path().join("image");
             let faulty = Faulty::new(place.open_store(), Some((state.clone(), image.clone())));
-            let options = place.open_options();
+            let options = impatient(&place);
             let volume = Volume::open_in(Arc::clone(&faulty) as _, &place.location, &options).await.unwrap();
             let files = prepare(&volume).await;
             volume.durable().await.unwrap();
@@ -183,7 +190,7 @@ async fn a_deletion_that_is_not_durable_keeps_its_data() {
     let image = place.dir.path().join("image");
     let faulty = Faulty::new(place.open_store(), Some((state.clone(), image.clone())));
     let volume =
-        Volume::open_in(Arc::clone(&faulty) as _, &place.location, &place.open_options()).await.unwrap();
+        Volume::open_in(Arc::clone(&faulty) as _, &place.location, &impatient(&place)).await.unwrap();
     let ino = create(&volume, "f");
     let data = pattern(1, 5000);
     write_segment(&volume, &[(ino, 0, &data)]).await;

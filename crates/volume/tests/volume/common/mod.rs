@@ -1,5 +1,4 @@
 //! What the tests share: places for volumes on real stores, and a small reader and writer of files.
-#![allow(dead_code)]
 
 pub mod faulty;
 pub mod gateway;
@@ -26,7 +25,8 @@ pub struct Place {
     /// Base of the state directory, for stores that are not local.
     pub state: Option<PathBuf>,
     pub dir: tempfile::TempDir,
-    gateway: Option<Gateway>,
+    /// The server runs as long as the place is there.
+    _gateway: Option<Gateway>,
 }
 
 impl Place {
@@ -34,7 +34,7 @@ impl Place {
     pub fn local() -> Place {
         let dir = tempfile::tempdir().unwrap();
         let location = dir.path().join("volume").to_str().unwrap().parse().unwrap();
-        Place { location, store: StoreOptions::default(), state: None, dir, gateway: None }
+        Place { location, store: StoreOptions::default(), state: None, dir, _gateway: None }
     }
 
     /// An empty prefix in a bucket of a real S3 server.
@@ -48,7 +48,7 @@ impl Place {
             store,
             state,
             dir,
-            gateway: Some(gateway),
+            _gateway: Some(gateway),
         }
     }
 
@@ -89,7 +89,6 @@ pub fn small() -> FormatOptions {
 }
 
 /// Runs each test on a local store and on an S3 server.
-#[macro_export]
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         mod local { $(
@@ -102,6 +101,7 @@ macro_rules! on_every_store {
         )* }
     };
 }
+pub(crate) use on_every_store;
 
 pub const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
 

@@ -1,11 +1,9 @@
 //! Damage of every kind to a real volume: errors that name the file and never wrong bytes, repair, rebuild.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::*;
+use crate::common::*;
 use headrace_layout::{InodeNo, SegmentId};
 use headrace_meta::{Kind, RenameMode};
 use headrace_volume::progress::silent;

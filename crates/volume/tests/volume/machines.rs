@@ -1,13 +1,11 @@
 //! One volume, several machines: each state directory is one. Who may open it, what is there when it does, and what comes
 //! back when a machine is gone.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::*;
+use crate::common::*;
 use headrace_layout::crypto::MasterKey;
 use headrace_volume::gc::gc_at;
 use headrace_volume::progress::silent;

@@ -1,11 +1,9 @@
 //! `fsck` finds damage that was planted, names the files, and finds nothing else.
 
-mod common;
-
 use std::fs;
 use std::time::SystemTime;
 
-use common::*;
+use crate::common::*;
 use headrace_layout::SegmentId;
 use headrace_meta::{DataCommit, Kind, NewData, NewExtent};
 use headrace_volume::progress::silent;

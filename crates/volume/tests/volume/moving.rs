@@ -1,10 +1,8 @@
 //! Packing and compaction change where bytes are, never which bytes they are.
 
-mod common;
-
 use std::time::{Duration, SystemTime};
 
-use common::*;
+use crate::common::*;
 use headrace_layout::crypto::MasterKey;
 use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, InodeNo};
 use headrace_meta::{DataCommit, NewData, NewExtent};
@@ -225,7 +223,7 @@ async fn a_write_during_the_rewrite_wins() {
     };
     let new = pattern(2, 10_000);
     let old = pattern(1, 30_000);
-    let upload = common::upload(&volume, volume.begin_segment().id(), &[(ino, 0, &old)]).await;
+    let upload = crate::common::upload(&volume, volume.begin_segment().id(), &[(ino, 0, &old)]).await;
     write_inline(&volume, ino, 5000, &new);
     let (slice, stored) = upload.only_part();
     let swap =

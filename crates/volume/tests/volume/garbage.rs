@@ -1,11 +1,9 @@
 //! Garbage collection never removes what is live or young, and removes all else.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use common::*;
+use crate::common::*;
 use headrace_layout::SegmentId;
 use headrace_volume::gc::gc_at;
 use headrace_volume::progress::silent;

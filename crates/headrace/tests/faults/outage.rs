@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use headrace_testbed::process::{kill_group, wait_for, wait_until};
 use headrace_testbed::volume::native_only;
+use headrace_testbed::writer::own_descriptors;
 use headrace_testbed::{Backing, Mounted, TestVolume, env_number, pattern};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -20,6 +21,8 @@ const MIB: usize = 1 << 20;
 
 /// Writes files of all sizes, some synced, until told to stop; gives what was written. No call may fail.
 fn writer(dir: &Path, number: u64, stop: &AtomicBool) -> Vec<(PathBuf, u64, usize)> {
+    // The server is started again meanwhile: it must not wait for these files.
+    own_descriptors();
     let mut written = Vec::new();
     for round in 0.. {
         if stop.load(Ordering::Relaxed) {

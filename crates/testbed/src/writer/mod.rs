@@ -145,8 +145,12 @@ impl Writer {
 
 /// From here on, what this thread opens is not seen by others, nor by the processes they start; and it holds on to nothing
 /// that they have open.
+///
+/// A process that is started while files of a mount are open closes its copies at its `exec`, and waits there for what was
+/// written to them: so a test whose threads write while it starts or stops the mount's server must keep them apart. To be called
+/// first in a new thread that holds no descriptor yet.
 #[allow(unsafe_code)]
-fn own_descriptors() {
+pub fn own_descriptors() {
     const BEHIND_STANDARD_ERROR: libc::c_uint = 3;
     // SAFETY: the thread was just started with a closure that holds no descriptor; only its copies are closed, and what it
     // opens from now on stays in it.

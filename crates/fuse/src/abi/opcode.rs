@@ -3,7 +3,7 @@
 macro_rules! opcodes {
     ($($name:ident = $value:literal $text:literal,)*) => {
         /// What a request asks for.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u32)]
         #[allow(missing_docs)]
         pub enum Opcode {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use headrace_layout::SegmentId;
+use headrace_metrics::{Collection, Counter, Unit};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -46,13 +47,25 @@ impl Weighter<SpanKey, Bytes> for ByLength {
 /// Stored bytes in memory, at most a given number of them; the least useful go first.
 pub struct SpanCache {
     cache: Cache<SpanKey, Bytes, ByLength>,
+    hits: Counter,
+    misses: Counter,
+    fills: Counter,
+    hit_bytes: Counter,
+    filled_bytes: Counter,
 }
 
 impl SpanCache {
     /// A cache of at most `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         let items = (capacity / SPAN).max(16) as usize;
-        SpanCache { cache: Cache::with_weighter(items, capacity, ByLength) }
+        SpanCache {
+            cache: Cache::with_weighter(items, capacity, ByLength),
+            hits: Counter::new(),
+            misses: Counter::new(),
+            fills: Counter::new(),
+            hit_bytes: Counter::new(),
+            filled_bytes: Counter::new(),
+        }
     }
 
     /// Bytes held.
@@ -68,7 +81,43 @@ impl SpanCache {
     where
         F: Future<Output = Result<Bytes, E>>,
     {
-        self.cache.get_or_insert_async(&key, fetch).await
+        let mut missed = false;
+        let fill = async {
+            missed = true;
+            self.misses.increment();
+            let fetched = fetch.await?;
+            self.fills.increment();
+            self.filled_bytes.add(fetched.len() as u64);
+            Ok(fetched)
+        };
+        let got = self.cache.get_or_insert_async(&key, fill).await?;
+        if !missed {
+            self.hits.increment();
+            self.hit_bytes.add(got.len() as u64);
+        }
+        Ok(got)
+    }
+
+    /// Adds what it holds and what it was good for.
+    pub fn collect(&self, into: &mut Collection) {
+        let label = [("cache", "spans")];
+        let help = "Looked for and found, or brought by somebody else meanwhile";
+        into.counters("headrace_cache_hits_total", help, Unit::None).counter(&label, self.hits.get());
+        let help = "Looked for and not found";
+        into.counters("headrace_cache_misses_total", help, Unit::None).counter(&label, self.misses.get());
+        let help = "Brought from the store and kept";
+        into.counters("headrace_cache_fills_total", help, Unit::None).counter(&label, self.fills.get());
+        let help = "Bytes of what was found";
+        let mut family = into.counters("headrace_cache_hit_bytes_total", help, Unit::Bytes);
+        family.counter(&label, self.hit_bytes.get());
+        let help = "Bytes of what was brought from the store";
+        let mut family = into.counters("headrace_cache_filled_bytes_total", help, Unit::Bytes);
+        family.counter(&label, self.filled_bytes.get());
+        let help = "Bytes held";
+        into.gauges("headrace_cache_bytes", help, Unit::Bytes).gauge(&label, self.bytes() as f64);
+        let help = "Bytes that may be held";
+        let capacity = self.cache.capacity() as f64;
+        into.gauges("headrace_cache_limit_bytes", help, Unit::Bytes).gauge(&label, capacity);
     }
 
     /// Drops a span whose bytes turned out to be wrong.
@@ -121,6 +170,24 @@ mod tests {
             let got = cut(&parts, keys[0].number * SPAN, &wanted).expect("covered");
             prop_assert_eq!(got, object.slice(start as usize..end as usize));
         }
+    }
+
+    #[tokio::test]
+    async fn hits_and_misses_are_told_apart() {
+        let cache = SpanCache::new(4 << 20);
+        let key = SpanKey { segment: SegmentId(1), number: 0 };
+        assert_eq!(cache.get(key, async { Err::<Bytes, _>("down") }).await, Err("down"));
+        for _ in 0..3 {
+            let got: Result<Bytes, ()> = cache.get(key, async { Ok(stored(1000)) }).await;
+            assert_eq!(got.map(|b| b.len()), Ok(1000));
+        }
+        let mut collection = Collection::new();
+        cache.collect(&mut collection);
+        let told = headrace_metrics::Snapshot::new(collection);
+        let count = |what: &str| told.counter(&format!("headrace_cache_{what}_total"), &[("cache", "spans")]);
+        assert_eq!((count("misses"), count("fills"), count("hits")), (2, 1, 2));
+        assert_eq!((count("filled_bytes"), count("hit_bytes")), (1000, 2000));
+        assert_eq!(told.gauge("headrace_cache_limit_bytes", &[]), Some((4 << 20) as f64));
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use futures::future::BoxFuture;
+use headrace_metrics::Collection;
 
 use crate::KvError;
 
@@ -81,6 +82,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Figures for `status`.
     fn stats(&self) -> EngineStats;
+
+    /// Adds what the engine counts and times.
+    fn collect(&self, _into: &mut Collection) {}
 }
 
 /// Figures an engine keeps of itself.

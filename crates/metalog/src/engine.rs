@@ -33,6 +33,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use headrace_kv::embedded::EmbeddedEngine;
 use headrace_kv::{CommitSeq, Engine, EngineStats, KvError, Read, Stop, Txn};
+use headrace_metrics::Collection;
 use parking_lot::Mutex;
 
 pub use self::options::{Durability, LogOptions};
@@ -188,6 +189,11 @@ impl Engine for LoggedEngine {
 
     fn stats(&self) -> EngineStats {
         self.shared.engine.stats()
+    }
+
+    fn collect(&self, into: &mut Collection) {
+        self.shared.engine.collect(into);
+        self.status().collect(into);
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Unit {
     None,
     /// Bytes.
     Bytes,
-    /// Seconds. Histograms hold nanoseconds inside and are told in seconds where names end so.
+    /// Seconds. Counters and histograms of seconds hold nanoseconds, here and in JSON; they become seconds in the text form.
     Seconds,
 }
 

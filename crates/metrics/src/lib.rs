@@ -7,8 +7,10 @@ mod family;
 mod histogram;
 mod number;
 mod snapshot;
+mod text;
 
 pub use family::{Collection, Family, FamilyBuilder, Kind, Sample, Unit, Value};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use number::{Counter, Gauge, Raised};
 pub use snapshot::Snapshot;
+pub use text::TextFormat;

@@ -17,6 +17,11 @@ impl Counter {
         self.add(1);
     }
 
+    /// Adds one and gives the count with it.
+    pub fn increment_and_get(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+
     /// Adds `amount`. Wraps at 2^64, which nothing counted here reaches.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Relaxed);

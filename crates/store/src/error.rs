@@ -21,6 +21,34 @@ pub enum ErrorKind {
     Unsupported,
 }
 
+impl ErrorKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [ErrorKind; 8] = [
+        ErrorKind::NotFound,
+        ErrorKind::Denied,
+        ErrorKind::Throttled,
+        ErrorKind::Transient,
+        ErrorKind::Corrupt,
+        ErrorKind::AlreadyExists,
+        ErrorKind::Full,
+        ErrorKind::Unsupported,
+    ];
+
+    /// What it is called in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Throttled => "throttled",
+            ErrorKind::Transient => "transient",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::AlreadyExists => "already_exists",
+            ErrorKind::Full => "full",
+            ErrorKind::Unsupported => "unsupported",
+        }
+    }
+}
+
 /// A failed operation: what, on which object, why.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{operation} {target}: {detail}")]
@@ -67,6 +95,13 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_are_counted_by_their_numbers() {
+        for (number, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+    }
 
     #[test]
     fn an_error_stays_on_one_line() {

@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use headrace_metrics::Collection;
 
 pub mod counted;
 mod error;
@@ -96,6 +97,9 @@ pub trait ObjectStore: Send + Sync + 'static {
     fn health(&self) -> Option<StoreHealth> {
         None
     }
+
+    /// Adds what is counted below the operations of this trait, such as attempts.
+    fn collect(&self, _into: &mut Collection) {}
 
     /// For how long an operation is tried before it fails. Large bodies may take longer as long as they move.
     fn deadline(&self) -> Duration {

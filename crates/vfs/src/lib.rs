@@ -13,6 +13,7 @@ mod intake;
 mod log;
 mod lookups;
 mod memory;
+mod metrics;
 mod names;
 mod options;
 mod orphans;

@@ -24,7 +24,7 @@ pub(super) fn run(shared: &Shared) {
             settle(shared, CommitSeq(shared.durable.load(Ordering::Acquire)));
             continue;
         };
-        match write(shared, &frozen) {
+        match shared.counts.commit(|| write(shared, &frozen)) {
             Ok(()) => {
                 let upto = frozen.upto;
                 thaw(shared, frozen);

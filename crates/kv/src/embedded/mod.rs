@@ -42,6 +42,7 @@
 
 mod backlog;
 mod committer;
+mod counts;
 mod directory;
 mod layers;
 mod lmdb;
@@ -67,6 +68,7 @@ use std::thread::JoinHandle;
 use futures::FutureExt as _;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
+use headrace_metrics::Collection;
 use parking_lot::Mutex;
 
 use self::backlog::Backlog;
@@ -154,25 +156,29 @@ impl EmbeddedEngine {
 
 impl Engine for EmbeddedEngine {
     fn view(&self, f: &mut dyn FnMut(&dyn Read) -> Result<(), Stop>) -> Result<(), Stop> {
-        let layers = self.shared.layers.read();
-        let view = layers.view()?;
-        f(&view)
+        self.shared.counts.view(|| {
+            let layers = self.shared.layers.read();
+            let view = layers.view()?;
+            f(&view)
+        })
     }
 
     fn transact(&self, f: &mut dyn FnMut(&mut dyn Txn) -> Result<(), Stop>) -> Result<CommitSeq, Stop> {
         let shared = &*self.shared;
-        let _turn = shared.writer.lock();
-        let writes = {
-            let layers = shared.layers.read();
-            let mut txn = Transaction::new(layers.view()?, shared.options.max_transaction_bytes);
-            f(&mut txn)?;
-            txn.finish()?
-        };
-        if writes.is_empty() {
-            return Ok(self.position());
-        }
-        shared.reserve(writes.bytes(), writes.keys())?;
-        Ok(shared.apply(writes))
+        shared.counts.transaction(|| {
+            let _turn = shared.writer.lock();
+            let writes = {
+                let layers = shared.layers.read();
+                let mut txn = Transaction::new(layers.view()?, shared.options.max_transaction_bytes);
+                f(&mut txn)?;
+                txn.finish()?
+            };
+            if writes.is_empty() {
+                return Ok(self.position());
+            }
+            shared.reserve(writes.bytes(), writes.keys())?;
+            Ok(shared.apply(writes))
+        })
     }
 
     fn position(&self) -> CommitSeq {
@@ -213,6 +219,10 @@ impl Engine for EmbeddedEngine {
             disk_bytes,
             log_bytes: shared.backlog.lock().figures().bytes,
         }
+    }
+
+    fn collect(&self, into: &mut Collection) {
+        self.shared.counts.collect(&self.stats(), into);
     }
 }
 

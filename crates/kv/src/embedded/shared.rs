@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::backlog::Backlog;
+use super::counts::Counts;
 use super::directory::Directory;
 use super::layers::Layers;
 use super::memtable::Memtable;
@@ -47,6 +48,7 @@ pub(super) struct Shared {
     pub(super) active_keys: AtomicU64,
     pub(super) transactions: AtomicU64,
     pub(super) syncs: AtomicU64,
+    pub(super) counts: Counts,
 }
 
 pub(super) struct Control {
@@ -98,6 +100,7 @@ impl Shared {
             active_keys: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 

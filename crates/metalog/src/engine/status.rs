@@ -1,5 +1,6 @@
 //! What the log says of itself.
 
+use headrace_metrics::{Collection, Unit};
 use serde::Serialize;
 
 use super::Durability;
@@ -47,4 +48,32 @@ pub struct LogStatus {
     pub state: LogState,
     /// What is wrong, if something is.
     pub error: Option<String>,
+}
+
+impl LogStatus {
+    /// Adds these figures.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        let help = "Age of the oldest change that is durable here and not in the bucket; 0 if there is none";
+        into.gauge("headrace_log_lag_seconds", help, Unit::Seconds, self.lag_ms as f64 / 1000.0);
+        let help = "Changes that are durable here and not in the bucket";
+        into.gauge("headrace_log_lag_bytes", help, Unit::Bytes, self.lag_bytes as f64);
+        let help = "Transactions that are not in the bucket: what the loss of this machine would take";
+        into.gauge("headrace_log_lag_transactions", help, Unit::None, self.lag_transactions as f64);
+        let help = "How the log does: 1 for the state it is in, 0 for the others";
+        let mut states = into.gauges("headrace_log_state", help, Unit::None);
+        for (name, state) in LogState::ALL {
+            states.gauge(&[("state", name)], if state == self.state { 1.0 } else { 0.0 });
+        }
+    }
+}
+
+impl LogState {
+    /// Every state with its name.
+    const ALL: [(&str, LogState); 5] = [
+        ("ok", LogState::Ok),
+        ("lagging", LogState::Lagging),
+        ("lapsed", LogState::Lapsed),
+        ("fenced", LogState::Fenced),
+        ("closed", LogState::Closed),
+    ];
 }

@@ -1,5 +1,6 @@
 //! Stores behind a network, through the client library, with our own retries, limits and words for what went wrong.
 
+mod attempts;
 mod aws;
 mod client;
 mod failure;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use headrace_flow::backoff::Policy;
+use headrace_metrics::Collection;
 use opendal::options::{ListOptions, WriteOptions};
 use opendal::raw::oio::ListDyn;
 use opendal::raw::{OpList, Service};
@@ -322,6 +324,10 @@ impl ObjectStore for RemoteStore {
 
     fn health(&self) -> Option<StoreHealth> {
         Some(self.control.health())
+    }
+
+    fn collect(&self, into: &mut Collection) {
+        self.control.attempts.collect(into);
     }
 
     fn deadline(&self) -> Duration {

@@ -4,38 +4,74 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use super::attempts::Attempts;
 use crate::health::Tracker;
 
 /// Bytes an attempt has moved, and when it last did.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Told of every movement, and of which operation.
-    tracker: Option<(Arc<Tracker>, &'static str)>,
+    audience: Option<Audience>,
     began: Instant,
     /// Microseconds from `began` to the newest movement.
     last: AtomicU64,
+    /// Microseconds from `began` to when the request was sent whose answer is awaited.
+    asked: AtomicU64,
     bytes: AtomicU64,
+}
+
+/// Who is told of every movement, and of which operation.
+#[derive(Debug)]
+struct Audience {
+    tracker: Arc<Tracker>,
+    attempts: Arc<Attempts>,
+    operation: &'static str,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { tracker: None, began: Instant::now(), last: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+        Progress {
+            audience: None,
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
     }
 }
 
 impl Progress {
-    pub(super) fn new(tracker: Arc<Tracker>, operation: &'static str) -> Progress {
-        Progress { tracker: Some((tracker, operation)), ..Progress::default() }
+    pub(super) fn new(tracker: Arc<Tracker>, attempts: Arc<Attempts>, operation: &'static str) -> Progress {
+        Progress { audience: Some(Audience { tracker, attempts, operation }), ..Progress::default() }
+    }
+
+    /// A request is about to be sent.
+    pub(super) fn ask(&self) {
+        self.asked.store(self.now(), Relaxed);
+        if let Some(audience) = &self.audience {
+            audience.attempts.begin(audience.operation);
+        }
+    }
+
+    /// The head of its answer has come.
+    pub(super) fn answer(&self) {
+        self.moved(0);
+        if let Some(audience) = &self.audience {
+            let after = self.now().saturating_sub(self.asked.load(Relaxed));
+            audience.attempts.answered(audience.operation, Duration::from_micros(after));
+        }
     }
 
     /// So many bytes went out or came in; 0 for a sign of life without any.
     pub(super) fn moved(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
-        if let (Some((tracker, operation)), true) = (&self.tracker, bytes > 0) {
-            tracker.moved(operation);
+        if let (Some(audience), true) = (&self.audience, bytes > 0) {
+            audience.tracker.moved(audience.operation);
         }
-        let now = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.last.fetch_max(now, Relaxed);
+        self.last.fetch_max(self.now(), Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Bytes moved so far.

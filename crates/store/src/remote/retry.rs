@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::{Duration, sleep};
 
 use super::allowance;
+use super::attempts::Attempts;
 use super::failure::{Blame, Failure};
 use super::progress::Progress;
 use super::transport::{EXCHANGE, Exchange};
@@ -32,6 +33,7 @@ pub(super) struct Limits {
 pub(super) struct Control {
     pub(super) limits: Limits,
     pub(super) blame: Blame,
+    pub(super) attempts: Arc<Attempts>,
     tracker: Arc<Tracker>,
     clock: Clock,
     pause: Mutex<Pause>,
@@ -41,7 +43,8 @@ impl Control {
     pub(super) fn new(limits: Limits, blame: Blame) -> Control {
         // Half the deadline: an operation that begins in a pause still has time for what it is about.
         let pause = Mutex::new(Pause::new(limits.policy.deadline / 2));
-        Control { limits, blame, tracker: Arc::default(), clock: Clock::new(), pause }
+        let (attempts, tracker) = (Arc::default(), Arc::default());
+        Control { limits, blame, attempts, tracker, clock: Clock::new(), pause }
     }
 
     pub(super) fn health(&self) -> StoreHealth {
@@ -116,7 +119,8 @@ impl<'a> Operation<'a> {
         let remaining = self.backoff.remaining(self.began.elapsed());
         let quiet = self.control.limits.request_timeout;
         let longest = quiet.min(remaining).saturating_add(self.extra);
-        let progress = Arc::new(Progress::new(Arc::clone(&self.control.tracker), self.name));
+        let (tracker, attempts) = (Arc::clone(&self.control.tracker), Arc::clone(&self.control.attempts));
+        let progress = Arc::new(Progress::new(tracker, attempts, self.name));
         let exchange = Arc::new(Mutex::new(Exchange::new(Arc::clone(&progress))));
         // A panic of the library on a strange answer must not take the file system down.
         let work = EXCHANGE.scope(Arc::clone(&exchange), AssertUnwindSafe(work).catch_unwind());
@@ -164,6 +168,7 @@ impl<'a> Operation<'a> {
         let now = self.began.elapsed();
         match self.backoff.failed(now, class, failure.retry_after) {
             Decision::Wait(wait) => {
+                self.control.attempts.retry(self.name, failure.kind);
                 let detail = failure.detail();
                 tracing::debug!(
                     operation = self.name,

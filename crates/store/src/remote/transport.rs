@@ -82,11 +82,12 @@ impl HttpTransport for ObservedTransport {
         let progress = progress.unwrap_or_else(|| Arc::new(Progress::default()));
         note(|exchange| *exchange = Exchange { server, ..Exchange::new(Arc::clone(&progress)) });
 
+        progress.ask();
         let response = match request.body().len() > upload::OBSERVED {
             true => upload::send(&self.client, request, Arc::clone(&progress)).await?,
             false => self.transport.fetch(request).await?,
         };
-        progress.moved(0);
+        progress.answer();
         let (parts, body) = response.into_parts();
         let body = body.map_inner(move |body| {
             let seen =

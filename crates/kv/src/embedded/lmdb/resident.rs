@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Records read between two looks at the process's memory. One read maps a few times 64 KiB at most.
-const LOOK_EVERY: u64 = 256;
+/// What is read between two looks at the process's memory, bytes: each record counts as itself and the page it is on.
+const LOOK_EVERY: u64 = 1 << 20;
+const PAGE: u64 = 4 << 10;
 
 #[derive(Debug)]
 pub(super) struct Resident {
-    reads: AtomicU64,
+    /// Bytes read since the last look.
+    read: AtomicU64,
     /// Bytes that may be mapped.
     limit: AtomicU64,
     /// What of this process's memory is backed by files after the pages were last unmapped, bytes: its program, mostly.
@@ -27,7 +29,7 @@ impl Resident {
     pub(super) fn new() -> Resident {
         let statm = File::open("/proc/self/statm").ok();
         let resident = Resident {
-            reads: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
             rest: AtomicU64::new(0),
             statm,
@@ -41,10 +43,12 @@ impl Resident {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// A record is being read from the mapping of `len` bytes at `start`, which stays for the time of the call.
+    /// A record of `bytes` is being read from the mapping of `len` bytes at `start`, which stays for the time of the call.
     #[inline]
-    pub(super) fn read(&self, start: usize, len: usize) {
-        if self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+    pub(super) fn read(&self, start: usize, len: usize, bytes: usize) {
+        let more = bytes as u64 + PAGE;
+        if self.read.fetch_add(more, Ordering::Relaxed) + more >= LOOK_EVERY {
+            self.read.store(0, Ordering::Relaxed);
             self.look(start, len);
         }
     }
@@ -110,7 +114,7 @@ mod tests {
         let touch = || bytes.iter().step_by(4096).map(|b| u64::from(*b)).sum::<u64>();
         assert_eq!(touch(), 7 * LEN as u64 / 4096);
         let before = resident.backed_by_files().unwrap();
-        (0..=LOOK_EVERY).for_each(|_| resident.read(start as usize, LEN));
+        (0..=LOOK_EVERY / PAGE).for_each(|_| resident.read(start as usize, LEN, 1));
         let after = resident.backed_by_files().unwrap();
         assert!(after + (4 << 20) < before, "{before} bytes before, {after} after");
         assert_eq!(touch(), 7 * LEN as u64 / 4096);

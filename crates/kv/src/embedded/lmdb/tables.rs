@@ -89,7 +89,7 @@ impl Tables {
             return Err(self.damaged("a value reaches past the end of the file"));
         }
         let (start, len) = self.mapping.extent();
-        self.resident.read(start, len);
+        self.resident.read(start, len, stored.len());
         match record::open(key, stored) {
             Some((value, _)) => Ok(value),
             None => Err(self.damaged(&format!("the checksum of the record {} is wrong", key.escape_ascii()))),

@@ -1,19 +1,25 @@
-//! Counts what goes through a store, for `status`.
+//! Counts what goes through a store, for `status` and for metrics.
+
+mod operation;
+mod told;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use headrace_metrics::Collection;
 use serde::Serialize;
 
-use crate::error::{ErrorKind, StoreError};
+pub use operation::OperationStats;
+
+use crate::error::StoreError;
 use crate::health::Tracker;
 use crate::{ObjectMeta, ObjectStore, Space, StoreHealth};
+use operation::Counters;
 
 /// A store with counters around it.
 pub struct Counted {
@@ -43,96 +49,6 @@ pub struct StoreStats {
     pub delete: OperationStats,
     /// `list`, from its first entry asked for to its end.
     pub list: OperationStats,
-}
-
-/// The counters of one operation. Attempts that were retried inside a store count as one request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct OperationStats {
-    /// Begun.
-    pub requests: u64,
-    /// Not finished yet.
-    pub in_flight: u64,
-    /// Failed, other than with "not found" or "already exists", which are answers.
-    pub errors: u64,
-    /// Given up by the caller before the end.
-    pub cancelled: u64,
-    /// Bytes of bodies read or written with success.
-    pub bytes: u64,
-    /// Objects listed.
-    pub objects: u64,
-    /// Time from begin to end, summed, in microseconds.
-    pub micros: u64,
-}
-
-#[derive(Default)]
-struct Counters {
-    requests: AtomicU64,
-    in_flight: AtomicU64,
-    errors: AtomicU64,
-    cancelled: AtomicU64,
-    bytes: AtomicU64,
-    objects: AtomicU64,
-    micros: AtomicU64,
-}
-
-impl Counters {
-    fn begin(&self) -> Request<'_> {
-        self.requests.fetch_add(1, Relaxed);
-        self.in_flight.fetch_add(1, Relaxed);
-        Request { counters: self, began: Instant::now(), finished: false }
-    }
-
-    fn snapshot(&self) -> OperationStats {
-        OperationStats {
-            requests: self.requests.load(Relaxed),
-            in_flight: self.in_flight.load(Relaxed),
-            errors: self.errors.load(Relaxed),
-            cancelled: self.cancelled.load(Relaxed),
-            bytes: self.bytes.load(Relaxed),
-            objects: self.objects.load(Relaxed),
-            micros: self.micros.load(Relaxed),
-        }
-    }
-}
-
-/// A request under way; leaves the count of those in flight however it ends.
-struct Request<'a> {
-    counters: &'a Counters,
-    began: Instant,
-    finished: bool,
-}
-
-impl Request<'_> {
-    fn finish<T>(mut self, tracker: &Tracker, operation: &str, result: &Result<T, StoreError>, bytes: u64) {
-        self.finished = true;
-        match result {
-            Ok(_) => {
-                self.counters.bytes.fetch_add(bytes, Relaxed);
-                tracker.succeeded(operation);
-            }
-            Err(error) => {
-                self.failed(error);
-                tracker.failed(operation, error.kind, &error.detail);
-            }
-        }
-    }
-
-    fn failed(&self, error: &StoreError) {
-        if !matches!(error.kind, ErrorKind::NotFound | ErrorKind::AlreadyExists) {
-            self.counters.errors.fetch_add(1, Relaxed);
-        }
-    }
-}
-
-impl Drop for Request<'_> {
-    fn drop(&mut self) {
-        self.counters.in_flight.fetch_sub(1, Relaxed);
-        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.counters.micros.fetch_add(micros, Relaxed);
-        if !self.finished {
-            self.counters.cancelled.fetch_add(1, Relaxed);
-        }
-    }
 }
 
 impl Counted {
@@ -172,10 +88,11 @@ async fn counted<T>(
     counters: &Counters,
     tracker: &Tracker,
     operation: &'static str,
+    expected: u64,
     bytes: impl FnOnce(&T) -> u64,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let request = counters.begin();
+    let request = counters.begin(expected);
     let result = work.await;
     let moved = result.as_ref().map_or(0, bytes);
     request.finish(tracker, operation, &result, moved);
@@ -192,16 +109,17 @@ impl ObjectStore for Counted {
     }
 
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        counted(&self.get, &self.tracker, "get", length, self.store.get_range(key, range)).boxed()
+        let expected = range.end.saturating_sub(range.start);
+        counted(&self.get, &self.tracker, "get", expected, length, self.store.get_range(key, range)).boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        counted(&self.get, &self.tracker, "get", length, self.store.get(key)).boxed()
+        counted(&self.get, &self.tracker, "get", 0, length, self.store.get(key)).boxed()
     }
 
     fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
         let bytes = length(&body);
-        counted(&self.put, &self.tracker, "put", move |()| bytes, self.store.put(key, body)).boxed()
+        counted(&self.put, &self.tracker, "put", bytes, move |()| bytes, self.store.put(key, body)).boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -210,6 +128,7 @@ impl ObjectStore for Counted {
             &self.put_if_absent,
             &self.tracker,
             "put",
+            bytes,
             move |()| bytes,
             self.store.put_if_absent(key, body),
         )
@@ -217,31 +136,30 @@ impl ObjectStore for Counted {
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {
-        counted(&self.head, &self.tracker, "head", |_| 0, self.store.head(key)).boxed()
+        counted(&self.head, &self.tracker, "head", 0, |_| 0, self.store.head(key)).boxed()
     }
 
     fn delete<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        counted(&self.delete, &self.tracker, "delete", |()| 0, self.store.delete(key)).boxed()
+        counted(&self.delete, &self.tracker, "delete", 0, |()| 0, self.store.delete(key)).boxed()
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<ObjectMeta, StoreError>> {
-        let list = async move { (self.list.begin(), self.store.list(prefix)) };
+        let list = async move { (self.list.begin(0), self.store.list(prefix)) };
         list.into_stream()
             .flat_map(|(request, objects)| {
                 futures::stream::unfold(Some((request, objects)), async |list| {
                     let (mut request, mut objects) = list?;
                     match objects.next().await {
                         None => {
-                            request.finished = true;
+                            request.ended(None);
                             None
                         }
                         Some(Ok(object)) => {
-                            request.counters.objects.fetch_add(1, Relaxed);
+                            request.object();
                             Some((Ok(object), Some((request, objects))))
                         }
                         Some(Err(error)) => {
-                            request.finished = true;
-                            request.failed(&error);
+                            request.ended(Some(&error));
                             Some((Err(error), None))
                         }
                     }
@@ -260,6 +178,11 @@ impl ObjectStore for Counted {
 
     fn deadline(&self) -> Duration {
         self.store.deadline()
+    }
+
+    fn collect(&self, into: &mut Collection) {
+        self.tell(into);
+        self.store.collect(into);
     }
 }
 
@@ -291,15 +214,28 @@ mod tests {
         assert_eq!((stats.list.requests, stats.list.objects, stats.list.in_flight), (1, 1, 0));
         assert_eq!(stats.head.requests, 0);
         assert!(serde_json::to_string(&stats).unwrap().contains("\"in_flight\":0"));
+
+        let mut collection = Collection::new();
+        ObjectStore::collect(&store, &mut collection);
+        let told = headrace_metrics::Snapshot::new(collection);
+        assert_eq!(told.counter("headrace_store_requests_total", &[("operation", "get")]), 3);
+        assert_eq!(told.counter("headrace_store_errors_total", &[]), 1, "what is not there is an answer");
+        assert_eq!(told.counter("headrace_store_errors_total", &[("kind", "unsupported")]), 1);
+        assert_eq!(told.counter("headrace_store_sent_bytes_total", &[]), 5);
+        assert_eq!(told.counter("headrace_store_received_bytes_total", &[]), 2);
+        assert_eq!(told.gauge("headrace_store_in_flight_requests", &[]), Some(0.0));
+        let gets = told.histogram("headrace_store_request_duration_seconds", &[("operation", "get")]);
+        assert_eq!(gets.count(), 3);
     }
 
     #[test]
     fn a_request_that_is_dropped_leaves_the_count() {
         let (counters, tracker) = (Counters::default(), Tracker::default());
-        let mut work = counted(&counters, &tracker, "put", |()| 0, std::future::pending()).boxed();
+        let mut work = counted(&counters, &tracker, "put", 7, |()| 0, std::future::pending()).boxed();
         assert!((&mut work).now_or_never().is_none());
-        assert_eq!(counters.snapshot().in_flight, 1);
+        assert_eq!((counters.snapshot().in_flight, counters.in_flight_bytes()), (1, 7));
         drop(work);
+        assert_eq!((counters.in_flight_bytes(), counters.durations().count()), (0, 0));
         assert_eq!((counters.snapshot().in_flight, counters.snapshot().cancelled), (0, 1));
     }
 }

@@ -1,0 +1,72 @@
+//! What a mount counts, times and holds.
+
+use headrace_metrics::{Collection, Unit};
+use headrace_store::ObjectStore as _;
+
+use crate::memory::{MemoryUse, Pool};
+use crate::vfs::Vfs;
+
+impl Vfs {
+    /// Adds the figures of the file system and of all that is below it.
+    pub fn collect(&self, into: &mut Collection) {
+        self.volume.engine.collect(into);
+        self.spans.collect(into);
+        self.volume.store_counters.collect(into);
+        self.memory().collect(into);
+
+        let help = "Writers that wait for their data to be accepted";
+        into.gauge("headrace_waiting_writers", help, Unit::None, self.admission.waiting() as f64);
+        let help = "Written data that is not in extents yet, as counted in its budget";
+        into.gauge("headrace_dirty_bytes", help, Unit::Bytes, self.admission.used() as f64);
+        let help = "Written data that is accepted before writers wait";
+        into.gauge("headrace_dirty_limit_bytes", help, Unit::Bytes, self.admission.limit() as f64);
+        let help = "Files that are open";
+        into.gauge("headrace_open_files", help, Unit::None, self.handles.len() as f64);
+        let help = "Inodes that the kernel refers to";
+        into.gauge("headrace_referenced_inodes", help, Unit::None, self.lookups.len() as f64);
+        let help = "Deleted files that somebody still holds, or that wait to be reclaimed";
+        into.gauge("headrace_orphans", help, Unit::None, self.orphans.len() as f64);
+        let help = "Bytes of small files in the metadata that wait to be packed into segments";
+        into.gauge("headrace_inline_bytes", help, Unit::Bytes, self.meta().inline_bytes() as f64);
+        if let Ok(totals) = self.meta().statfs() {
+            let help = "Inodes in the volume";
+            into.gauge("headrace_volume_inodes", help, Unit::None, totals.inodes as f64);
+            let help = "File data in the volume";
+            into.gauge("headrace_volume_bytes", help, Unit::Bytes, totals.bytes as f64);
+        }
+    }
+}
+
+impl MemoryUse {
+    fn pools(&self) -> [(&'static str, Pool); 7] {
+        [
+            ("dirty", self.dirty),
+            ("intake", self.intake),
+            ("uploads", self.uploads),
+            ("reads", self.reads),
+            ("spans", self.spans),
+            ("metadata", self.metadata),
+            ("tables", self.tables),
+        ]
+    }
+
+    fn collect(&self, into: &mut Collection) {
+        let help = "Memory in use, by what it is for";
+        let mut family = into.gauges("headrace_memory_bytes", help, Unit::Bytes);
+        for (name, pool) in self.pools() {
+            family.gauge(&[("pool", name)], pool.used as f64);
+        }
+        let help = "Memory that may be in use, by what it is for";
+        let mut family = into.gauges("headrace_memory_limit_bytes", help, Unit::Bytes);
+        for (name, pool) in self.pools() {
+            family.gauge(&[("pool", name)], pool.limit as f64);
+        }
+        let help = "Those who wait for memory, by what it is for";
+        let mut family = into.gauges("headrace_memory_waiting", help, Unit::None);
+        for (name, pool) in self.pools() {
+            family.gauge(&[("pool", name)], pool.waiting as f64);
+        }
+        let help = "Ceiling on the memory of this process, as set with --memory";
+        into.gauge("headrace_memory_ceiling_bytes", help, Unit::Bytes, self.ceiling as f64);
+    }
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::proxy::Proxy;
 use crate::{Conditions, Counters};
 
 /// What a network is started with.
@@ -25,7 +26,7 @@ impl Default for Options {
 /// A running network before one server; it ends with this value.
 #[derive(Debug)]
 pub struct NetLab {
-    address: SocketAddr,
+    proxy: Proxy,
 }
 
 impl NetLab {
@@ -42,18 +43,18 @@ impl NetLab {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with(upstream: SocketAddr, conditions: Conditions, options: Options) -> io::Result<NetLab> {
-        let _ = (upstream, conditions, options);
-        Err(io::ErrorKind::Unsupported.into())
+        check(&conditions)?;
+        Ok(NetLab { proxy: Proxy::start(upstream, conditions, &options)? })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.proxy.address()
     }
 
     /// `http://127.0.0.1:PORT`.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// Changes the conditions, for bodies under way too.
@@ -61,17 +62,22 @@ impl NetLab {
     /// # Errors
     /// When they are refused ([`Conditions::check`]); then nothing has changed.
     pub fn set(&self, conditions: Conditions) -> io::Result<()> {
-        let _ = conditions;
+        check(&conditions)?;
+        self.proxy.set_conditions(conditions);
         Ok(())
     }
 
     /// The conditions now.
     pub fn conditions(&self) -> Conditions {
-        Conditions::default()
+        self.proxy.conditions()
     }
 
     /// What has passed since the start.
     pub fn counters(&self) -> Counters {
-        Counters::default()
+        self.proxy.counters()
     }
+}
+
+fn check(conditions: &Conditions) -> io::Result<()> {
+    conditions.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

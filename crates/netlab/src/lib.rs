@@ -10,9 +10,14 @@
 
 pub mod conditions;
 pub mod counters;
+pub mod fault;
 mod lab;
+pub mod operation;
+mod pace;
+mod proxy;
 pub mod random;
 
 pub use conditions::{Conditions, Latency, ParseError, Rate, Tail};
 pub use counters::{Counters, Traffic};
+pub use fault::{Fault, FaultProxy};
 pub use lab::{NetLab, Options};

@@ -348,6 +348,11 @@ mod tests {
             content[4_999] ^= 1;
             std::fs::write(path, content).unwrap();
         };
+        let last: Spoil = |path| {
+            let mut content = std::fs::read(path).unwrap();
+            *content.last_mut().unwrap() ^= 0x80;
+            std::fs::write(path, content).unwrap();
+        };
         let shorten: Spoil =
             |path| std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4_000).unwrap();
         let lengthen: Spoil =
@@ -358,6 +363,8 @@ mod tests {
             (Phase::BigRead, "t001/big", flip, "the byte at 4999 is wrong"),
             (Phase::BigRead, "t001/big", shorten, "but is 4000"),
             (Phase::BigReread, "t000/big", lengthen, "but is"),
+            // Beyond the last whole page, so not overwritten.
+            (Phase::RandomWrite, "t000/big", last, "the byte at 1053575 is wrong"),
             (Phase::List, "t000/d00001/f00001002", lose, "should list 100 files, but lists 99"),
             (Phase::List, "t000/d00001/f00001002", add, "should list 100 files, but lists 101"),
             (Phase::Stat, "t002/d00000/f00000000", shorten, "but is 4000"),

@@ -73,9 +73,8 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 pub fn run(setup: &Setup<'_>, phase: Phase, tell: &mut dyn FnMut(u64)) -> Result<Timing, Error> {
     let timed = with_threads(setup, tell, |worker| phase.work(worker).map(|()| worker.operations))?;
     if phase.looks_back() {
-        let done: Vec<u64> = timed.results.clone();
-        with_threads(setup, &mut |_| (), |worker| {
-            let done = done.get(worker.thread as usize).copied().unwrap_or(0);
+        with_threads(setup, &mut |_| tell(timed.timing.done), |worker| {
+            let done = timed.results.get(worker.thread as usize).copied().unwrap_or(0);
             phase.look_back(worker, done)
         })?;
     }

@@ -42,6 +42,46 @@ fn a_large_file_reads_back_while_it_is_written_and_after() {
     rig.close(vfs);
 }
 
+/// Files that are open together and written a little each, more than there is memory for, share objects.
+#[test]
+fn many_files_written_at_one_time_share_segments() {
+    const FILES: u64 = 300;
+    const BYTES: u64 = 200_000;
+    let options = VfsOptions { memory: headrace_flow::memory::MIN_CEILING, ..VfsOptions::default() };
+    let rig = Rig::new(&FormatOptions::default(), options);
+    let vfs = rig.open();
+    let files: Vec<_> = (0..FILES).map(|i| File::create(&rig, &vfs, &format!("f{i}"))).collect();
+    let data: Vec<_> = (0..FILES).map(|i| pattern(i, BYTES as usize)).collect();
+    let mut most_inline = 0;
+    for at in (0..BYTES).step_by(40_000) {
+        for (file, data) in files.iter().zip(&data) {
+            file.write(at, &data[at as usize..][..40_000]);
+        }
+        most_inline = vfs.status().inline_bytes.max(most_inline);
+    }
+    for (file, data) in files.iter().zip(&data) {
+        assert_eq!(file.read(0, BYTES as u32), data[..]);
+    }
+    let count = |dir: std::path::PathBuf| {
+        let shelves = std::fs::read_dir(dir).expect("segments").map(|shelf| shelf.unwrap().path());
+        shelves.map(|shelf| std::fs::read_dir(shelf).unwrap().count()).sum::<usize>()
+    };
+    let objects = count(rig.root().join("segments"));
+    assert!((1..60).contains(&objects), "{objects} objects for what was flushed of {FILES} files");
+    assert!(most_inline < FILES * BYTES / 20, "{most_inline} bytes went through the metadata engine");
+    files.into_iter().for_each(|file| {
+        file.flush().expect("flush");
+        file.release();
+    });
+    let vfs = rig.reopen_checked(vfs);
+    for (i, data) in data.iter().enumerate() {
+        let file = File::open(&rig, &vfs, &format!("f{i}"));
+        assert_eq!(file.read(0, 1 << 20), data[..]);
+        file.release();
+    }
+    rig.close(vfs);
+}
+
 #[test]
 fn small_files_need_no_object_until_they_are_packed() {
     let rig = Rig::new(&FormatOptions::default(), VfsOptions::default());

@@ -94,7 +94,7 @@ impl Vfs {
     }
 
     /// Sends everything that is pending on its way.
-    fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
+    pub(super) fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
         let inline_max = u64::from(self.volume.superblock.inline_max);
         let room = self.meta().inline_bytes() < INLINE_LIMIT;
         let small = {
@@ -173,15 +173,24 @@ impl Vfs {
         dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
         dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
         let outage = self.outage.is_on();
-        let mut started = Vec::new();
-        for inode in dirty {
+        let (mut started, mut small) = (Vec::new(), Vec::new());
+        for inode in &dirty {
+            let (pending, has_batches) = {
+                let state = inode.state.lock();
+                (state.dirty.pending_len(), state.dirty.has_batches())
+            };
             // What cannot be stored now is left to grow together. Somebody else who holds the file sees to it.
-            let stuck = outage && inode.state.lock().dirty.has_batches();
-            if let (false, Ok(_exclusive)) = (stuck, inode.exclusive.try_lock()) {
-                self.take_pending(&inode);
-                started.push(Arc::clone(&inode));
+            let stuck = outage && has_batches;
+            if let (false, Ok(exclusive)) = (stuck, inode.exclusive.try_lock()) {
+                if (1..self.plan.batch).contains(&pending) {
+                    small.push((inode, exclusive));
+                } else {
+                    self.take_pending(inode);
+                }
+                started.push(Arc::clone(inode));
             }
         }
+        self.take_together(small);
         let patience = Patience::new("flushing behind");
         let settled = futures::stream::iter(&started).for_each_concurrent(None, async |inode| {
             // Whoever wrote it is told, and the log was.

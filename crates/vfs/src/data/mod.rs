@@ -8,5 +8,6 @@ pub(crate) mod outage;
 mod patience;
 mod read;
 mod resize;
+mod together;
 mod upload;
 mod write;

@@ -39,21 +39,32 @@ impl Vfs {
     fn spawn_upload(self: &Arc<Self>, inode: &Arc<Inode>, batch: Batch) {
         // Its id is taken in the order of the batches, so that a rebuild from segments alone knows which one is newer.
         let segment = self.volume.begin_segment();
-        let stored = Arc::clone(self).store_batch(Arc::clone(inode), batch, segment);
+        self.spawn_segment(vec![(Arc::clone(inode), batch)], segment);
+    }
+
+    /// Uploads batches, one a file, as one segment. Its id was taken after them, and before any later batch of these files.
+    pub(super) fn spawn_segment(
+        self: &Arc<Self>,
+        batches: Vec<(Arc<Inode>, Batch)>,
+        segment: PendingSegment,
+    ) {
+        let stored = Arc::clone(self).store_segment(batches, segment);
         self.runtime.spawn(stored);
     }
 
-    /// Stores a batch, however long it takes: until then its bytes are nowhere else.
-    async fn store_batch(self: Arc<Self>, inode: Arc<Inode>, batch: Batch, segment: PendingSegment) {
+    /// Stores batches, however long it takes: until then their bytes are nowhere else.
+    async fn store_segment(self: Arc<Self>, batches: Vec<(Arc<Inode>, Batch)>, segment: PendingSegment) {
         let _place = self.uploads.clone().acquire_owned().await;
-        let memory = self.upload_bytes.acquire(MemoryPlan::upload(batch.len())).await;
-        let (id, end, key) = (batch.id, batch.end(), segment.id().object_key());
+        let contents = batches.iter().map(|(_, batch)| batch.len()).sum();
+        let memory = self.upload_bytes.acquire(MemoryPlan::upload(contents)).await;
+        let (number, key) = (segment.id(), segment.id().object_key());
+        let files: Vec<_> =
+            batches.iter().map(|(inode, batch)| (Arc::clone(inode), batch.id, batch.end())).collect();
         let mut attempts = Attempts::default();
         // Building is work for the processor and a local store blocks: neither belongs on the runtime's own threads. It is built
         // once: what goes out under one key is always the same bytes.
-        let (vfs, about) = (Arc::clone(&self), Arc::clone(&inode));
-        let number = segment.id();
-        let building = tokio::task::spawn_blocking(move || vfs.build(&about, &batch, number, memory));
+        let vfs = Arc::clone(&self);
+        let building = tokio::task::spawn_blocking(move || vfs.build(&batches, number, memory));
         let mut built = flatten(building.await);
         loop {
             let put = match &built {
@@ -69,51 +80,67 @@ impl Vfs {
                 Ok(()) => break,
                 Err(error) => error,
             };
-            let wait = self.outage.failure("store written data", inode.ino.0, &error, &mut attempts);
-            inode.state.lock().failures.record(error);
-            inode.changed.notify_waiters();
+            let first = files.first().map_or(0, |(inode, ..)| inode.ino.0);
+            let wait = self.outage.failure("store written data", first, &error, &mut attempts);
+            for (inode, ..) in &files {
+                inode.state.lock().failures.record(error.clone());
+                inode.changed.notify_waiters();
+            }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.outage.recovered.notified() => {}
             }
-            if inode.unlinked.load(Ordering::Relaxed) && self.inodes.is_unpinned(inode.ino) {
+            let gone =
+                |inode: &Inode| inode.unlinked.load(Ordering::Relaxed) && self.inodes.is_unpinned(inode.ino);
+            if files.iter().all(|(inode, ..)| gone(inode)) {
                 // Deleted and closed: nobody will miss it.
                 self.outage.abandoned(&mut attempts);
-                built = Ok((Bytes::new(), Vec::new()));
+                built = Ok((Bytes::new(), files.iter().map(|_| Vec::new()).collect()));
                 break;
             }
         }
         if let Ok((body, pieces)) = built {
             let segments = if body.is_empty() { Vec::new() } else { vec![(number, body.len() as u64)] };
             drop(body);
-            let guard = Some(segment);
-            let stored = StoredBatch { pieces, segments, end, attempts, _guard: guard };
-            inode.state.lock().stored.insert(id, stored);
-            self.commit_stored(&inode);
+            let guard = Arc::new(segment);
+            for ((inode, id, end), pieces) in files.into_iter().zip(pieces) {
+                let stored = StoredBatch {
+                    pieces,
+                    segments: segments.clone(),
+                    end,
+                    attempts: std::mem::take(&mut attempts),
+                    _guard: Some(Arc::clone(&guard)),
+                };
+                inode.state.lock().stored.insert(id, stored);
+                self.commit_stored(&inode);
+            }
         }
     }
 
-    /// The object of a batch, and its extents. `memory` is for the object's bytes, for as long as anything refers to them.
+    /// The object of batches, and the extents of each. `memory` is for the object's bytes, for as long as anything refers to them.
     fn build(
         &self,
-        inode: &Inode,
-        batch: &Batch,
+        batches: &[(Arc<Inode>, Batch)],
         id: SegmentId,
         memory: Charge,
-    ) -> Result<(Bytes, Vec<NewExtent>)> {
+    ) -> Result<(Bytes, Vec<Vec<NewExtent>>)> {
         let volume = &self.volume;
         let mut builder = SegmentBuilder::new(&volume.codec, volume.superblock.uuid, id);
-        let mut pieces = Vec::new();
-        for (offset, run) in batch.runs() {
-            let parts: Vec<&[u8]> = run.iter().map(|(_, data)| &data[..]).collect();
-            let len = parts.iter().map(|p| p.len()).sum::<usize>() as u32;
-            let slice = builder
-                .push_run(inode.ino, offset, &parts)
-                .map_err(|e| Error::Internal(format!("batch of {} bytes: {e}", batch.len())))?;
-            pieces.push(NewExtent { offset, len, data: NewData::Segment(slice) });
+        let mut extents = Vec::with_capacity(batches.len());
+        for (inode, batch) in batches {
+            let mut pieces = Vec::new();
+            for (offset, run) in batch.runs() {
+                let parts: Vec<&[u8]> = run.iter().map(|(_, data)| &data[..]).collect();
+                let len = parts.iter().map(|p| p.len()).sum::<usize>() as u32;
+                let slice = builder
+                    .push_run(inode.ino, offset, &parts)
+                    .map_err(|e| Error::Internal(format!("batch of {} bytes: {e}", batch.len())))?;
+                pieces.push(NewExtent { offset, len, data: NewData::Segment(slice) });
+            }
+            extents.push(pieces);
         }
         volume.describe(&mut builder);
-        Ok((memory.attach(builder.finish()), pieces))
+        Ok((memory.attach(builder.finish()), extents))
     }
 
     /// Commits every batch whose turn it is.

@@ -6,6 +6,7 @@ pub(crate) mod failures;
 mod table;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Instant;
 
@@ -66,7 +67,7 @@ pub(crate) struct StoredBatch {
     /// How storing and committing it has been going.
     pub attempts: Attempts,
     /// Keeps garbage collection away until the commit.
-    pub _guard: Option<PendingSegment>,
+    pub _guard: Option<Arc<PendingSegment>>,
 }
 
 impl Inode {

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What is read between two looks at the process's memory, bytes: each record counts as itself and the page it is on.
+/// What is read between two looks at the process's memory, bytes.
 const LOOK_EVERY: u64 = 1 << 20;
-const PAGE: u64 = 4 << 10;
+/// What a record counts for beside its own length: the page it is on and part of those that the kernel maps around it.
+const PAGE: u64 = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Resident {

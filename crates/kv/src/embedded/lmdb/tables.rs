@@ -156,6 +156,8 @@ impl Tables {
             if bytes > max_bytes && !groups.is_empty() {
                 break;
             }
+            let (start, len) = self.mapping.extent();
+            self.resident.read(start, len, changes.len());
             let changes = bytes::Bytes::copy_from_slice(changes);
             groups.push(LogGroup { after: from, upto, at_ms, changes });
         }

@@ -122,8 +122,9 @@ fn log_ticks(low: f64, high: f64, room: usize) -> (f64, f64, Vec<f64>) {
     if begin >= end {
         (begin, end) = (begin / 2.0, end * 2.0);
     }
-    let every = ticks.len().div_ceil(room.max(FEW));
-    ticks = ticks.into_iter().step_by(every.max(1)).filter(|tick| (begin..=end).contains(tick)).collect();
+    ticks.retain(|tick| (begin..=end).contains(tick));
+    let every = ticks.len().div_ceil(room.max(FEW)).max(1);
+    let ticks = ticks.into_iter().step_by(every).collect();
     (begin, end, ticks)
 }
 

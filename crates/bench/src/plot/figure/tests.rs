@@ -87,7 +87,7 @@ fn both_kinds_of_chart_are_in_the_picture() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn no_data_makes_a_broken_drawing(
         values in prop::collection::vec((any::<f64>(), any::<f64>()), 0..20),

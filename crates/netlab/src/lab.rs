@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::proxy::Proxy;
-use crate::{Conditions, Counters};
+use crate::{Conditions, Counters, Schedule};
 
 /// What a network is started with.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,15 @@ impl NetLab {
         check(&conditions)?;
         self.proxy.set_conditions(conditions);
         Ok(())
+    }
+
+    /// Changes the conditions by a schedule that begins now, for as long as this lasts. What [`Self::set`] changes holds
+    /// until the schedule's next step.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn follow(&self, schedule: Schedule) -> io::Result<()> {
+        self.proxy.follow(schedule)
     }
 
     /// The conditions now.

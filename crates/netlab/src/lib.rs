@@ -9,6 +9,7 @@
 //! connection never faster, than was asked.
 
 pub mod conditions;
+pub mod control;
 pub mod counters;
 pub mod fault;
 mod lab;
@@ -16,8 +17,10 @@ pub mod operation;
 mod pace;
 mod proxy;
 pub mod random;
+pub mod schedule;
 
 pub use conditions::{Conditions, Latency, ParseError, Rate, Tail};
 pub use counters::{Counters, Traffic};
 pub use fault::{Fault, FaultProxy};
 pub use lab::{NetLab, Options};
+pub use schedule::Schedule;

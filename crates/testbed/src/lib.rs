@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod content;
+pub mod hybrid;
 pub mod lock;
 pub mod mapping;
 pub mod mount;
@@ -20,6 +21,7 @@ pub mod writer;
 pub use binary::{headrace, tool};
 pub use content::{Rng, pattern, sha256_hex};
 pub use headrace_netlab::{Fault, FaultProxy};
+pub use hybrid::HybridServer;
 pub use mount::{MountOptions, Mounted, mount_table_has};
 pub use process::{Finished, Run, shell};
 pub use s3::S3Server;

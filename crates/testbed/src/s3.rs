@@ -32,7 +32,16 @@ impl S3Server {
     /// # Panics
     /// When versitygw is not installed or does not come up.
     pub fn start() -> S3Server {
-        let dir = tempfile::Builder::new().prefix("headrace-s3-").tempdir().expect("temporary directory");
+        S3Server::start_in(&std::env::temp_dir())
+    }
+
+    /// As [`Self::start`], with the data in a new directory below `parent`.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub fn start_in(parent: &Path) -> S3Server {
+        let dir =
+            tempfile::Builder::new().prefix("headrace-s3-").tempdir_in(parent).expect("temporary directory");
         let bucket = String::from("volumes");
         std::fs::create_dir_all(dir.path().join("data").join(&bucket)).expect("bucket directory");
         // Another process may take the port between here and the server's bind: then the next try gets another one.
@@ -80,6 +89,11 @@ impl S3Server {
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .into()
+    }
+
+    /// The server's process id, until it is killed.
+    pub fn process_id(&self) -> u32 {
+        self.child().id()
     }
 
     /// Where it listens.

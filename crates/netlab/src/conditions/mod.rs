@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use latency::{Latency, Tail};
 pub use quantity::ParseError;
+pub(crate) use quantity::duration;
 pub use rate::Rate;
 
 /// How a network behaves at one time. The default is the loopback interface as it is: no delay, no cap, no fault.

@@ -22,7 +22,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::fault::Plan;
 use crate::pace::Pace;
-use crate::{Conditions, Counters, Options};
+use crate::{Conditions, Counters, Options, Schedule};
 use body::Direction;
 use ledger::{Ledger, Tally};
 
@@ -140,8 +140,24 @@ impl Proxy {
     }
 
     pub(crate) fn set_conditions(&self, conditions: Conditions) {
-        *lock(&self.state.conditions) = Arc::new(conditions);
-        self.state.generation.fetch_add(1, Ordering::Release);
+        self.state.set_conditions(conditions);
+    }
+
+    /// Changes the conditions by a schedule that begins now.
+    pub(crate) fn follow(&self, schedule: Schedule) -> io::Result<()> {
+        let state = Arc::clone(&self.state);
+        let began = Instant::now();
+        let follow = move || {
+            loop {
+                let (conditions, next) = schedule.at(began.elapsed());
+                state.set_conditions(conditions);
+                let Some(next) = next.and_then(|next| began.checked_add(next)) else { return };
+                if state.sleep_until(next).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("netlab-schedule".into()).spawn(follow).map(|_| ())
     }
 
     pub(crate) fn conditions(&self) -> Conditions {
@@ -191,6 +207,11 @@ impl Drop for Proxy {
 impl State {
     fn plan(&self) -> MutexGuard<'_, Plan> {
         lock(&self.plan)
+    }
+
+    fn set_conditions(&self, conditions: Conditions) {
+        *lock(&self.conditions) = Arc::new(conditions);
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     fn pace(&self, direction: Direction) -> &Mutex<Pace> {

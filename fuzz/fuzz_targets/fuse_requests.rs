@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use arbitrary::Arbitrary;
-use headrace_fuse::fuzzing::Kernel;
+use headrace_fuse::harness::Kernel;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]

@@ -12,7 +12,7 @@
 //! libraries leave out.
 
 // The file system that the tests mount is written against the public API and used by tests in here too.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "harness"))]
 extern crate self as headrace_fuse;
 
 pub mod abi;
@@ -20,9 +20,9 @@ mod adapter;
 mod dispatch;
 mod errno;
 mod file_system;
-#[cfg(fuzzing)]
-pub mod fuzzing {
-    //! For the fuzzers only.
+#[cfg(any(fuzzing, feature = "harness"))]
+pub mod harness {
+    //! Requests without a kernel. For the fuzzers and the benchmarks only.
     pub use crate::dispatch::harness::Kernel;
 }
 pub mod mount;

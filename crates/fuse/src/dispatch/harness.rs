@@ -1,7 +1,8 @@
-//! Requests without a kernel: a worker over a file system in memory, whose answers are taken down and checked.
+//! Requests without a kernel: a worker whose answers are taken down and checked, or only counted.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -9,15 +10,17 @@ use tokio::runtime::Runtime;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::memory::MemFs;
+use crate::FileSystem;
 use crate::abi::{InHeader, InitFlags, Opcode, OutHeader};
 use crate::session::{BufferPool, Received, RequestBuffer, Shared, Transport, View, Worker};
 
 /// Room for one request, bytes.
 const SPACE: usize = 1 << 20;
 
-/// Takes down what is sent.
-#[derive(Default)]
+/// Takes down what is sent, or only that something was.
 struct Recorder {
+    keep: bool,
+    sent: AtomicUsize,
     messages: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -27,8 +30,11 @@ impl Transport for Recorder {
     }
 
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()> {
-        let pieces: Vec<&[u8]> = message.iter().map(|piece| &**piece).collect();
-        self.messages.lock().push(pieces.concat());
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        if self.keep {
+            let pieces: Vec<&[u8]> = message.iter().map(|piece| &**piece).collect();
+            self.messages.lock().push(pieces.concat());
+        }
         Ok(())
     }
 }
@@ -49,19 +55,30 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// A fresh file system; `setxattr_ext`: what was agreed on the form of SETXATTR.
+    /// A fresh file system in memory; `setxattr_ext`: what was agreed on the form of SETXATTR.
     ///
     /// # Panics
     /// When there is no runtime to be had.
     pub fn new(setxattr_ext: bool) -> Kernel {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let recorder = Arc::new(Recorder::default());
-        let pool = BufferPool::new(SPACE);
         let mut agreed = InitFlags::NO_OPENDIR_SUPPORT;
         agreed.set(InitFlags::SETXATTR_EXT, setxattr_ext);
+        Kernel::with(Arc::new(MemFs::new(true)), agreed, true)
+    }
+
+    /// `fs`, whose answers are counted and not looked at, so that what is measured is the front end and not this.
+    ///
+    /// # Panics
+    /// When there is no runtime to be had.
+    pub fn over(fs: Arc<dyn FileSystem>) -> Kernel {
+        Kernel::with(fs, InitFlags::NO_OPENDIR_SUPPORT | InitFlags::SETXATTR_EXT, false)
+    }
+
+    fn with(fs: Arc<dyn FileSystem>, agreed: InitFlags, keep: bool) -> Kernel {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let recorder = Arc::new(Recorder { keep, sent: AtomicUsize::new(0), messages: Mutex::default() });
+        let pool = BufferPool::new(SPACE);
         let transport: Arc<dyn Transport> = Arc::clone(&recorder) as Arc<dyn Transport>;
         let view = View::new(true, Duration::ZERO);
-        let fs = Arc::new(MemFs::new(true));
         let shared = Shared::new(fs, view, agreed, runtime.handle().clone(), &[Arc::clone(&transport)]);
         let buffer = pool.request_buffer();
         Kernel { worker: Worker::new(0, transport, shared, pool), recorder, buffer, unique: 0, runtime }
@@ -112,7 +129,8 @@ impl Kernel {
     /// Sends bytes as they are; how many answers came.
     pub fn send_raw(&mut self, bytes: &[u8]) -> usize {
         self.send(bytes);
-        std::mem::take(&mut *self.recorder.messages.lock()).len()
+        self.recorder.messages.lock().clear();
+        self.recorder.sent.swap(0, Ordering::Relaxed)
     }
 
     /// Whether nothing is being worked on.

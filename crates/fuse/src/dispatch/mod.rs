@@ -10,9 +10,9 @@ mod names;
 mod reply;
 mod xattrs;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "harness"))]
 pub(crate) mod harness;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "harness"))]
 #[allow(dead_code, missing_docs)]
 #[path = "../../tests/kernel/memory.rs"]
 mod memory;

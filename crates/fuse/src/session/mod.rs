@@ -26,7 +26,7 @@ pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
 pub(crate) use notify::Notifier;
 pub(crate) use observe::{Observation, Observer};
 pub use observe::{Operation, ProcessName, SubscribeError, Subscription};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "harness"))]
 pub(crate) use transport::Received;
 pub(crate) use transport::Transport;
 pub(crate) use view::View;

@@ -1,6 +1,10 @@
 //! A small file system in memory, with files that misbehave on demand.
 
-use std::collections::{BTreeMap, HashMap};
+// Named in full, because the front end's own tests include this file from elsewhere.
+#[path = "memory/state.rs"]
+mod state;
+
+use std::collections::HashMap;
 use std::future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,54 +13,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use headrace_fuse::{
     Attr, Caller, DirEntry, Errno, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply,
-    RenameMode, Result, SetAttr, StatFs, Time, XattrMode,
+    RenameMode, Result, SetAttr, StatFs, XattrMode,
 };
 
-/// What a file does when it is read, decided by its name when it is created.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Manner {
-    Plain,
-    /// "hang*": never answers.
-    Hang,
-    /// "slow*": answers after half a second.
-    Slow,
-    /// "panic-at-once".
-    Panic,
-    /// "panic-later": after it has waited.
-    PanicLater,
-}
-
-impl Manner {
-    fn of(name: &[u8]) -> Manner {
-        match name {
-            b"panic-at-once" => Manner::Panic,
-            b"panic-later" => Manner::PanicLater,
-            _ if name.starts_with(b"hang") => Manner::Hang,
-            _ if name.starts_with(b"slow") => Manner::Slow,
-            _ => Manner::Plain,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Node {
-    attr: Attr,
-    manner: Manner,
-    /// Opened in direct mode: the name ends in ".direct".
-    direct: bool,
-    data: Vec<u8>,
-    entries: BTreeMap<u64, (Vec<u8>, InodeNo)>,
-    names: HashMap<Vec<u8>, u64>,
-    parent: InodeNo,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    references: u64,
-}
-
-#[derive(Debug)]
-struct State {
-    nodes: HashMap<InodeNo, Node>,
-    next: u64,
-}
+use state::{Manner, Node, State};
 
 /// What was asked of the file system.
 #[derive(Debug, Default)]
@@ -160,131 +120,6 @@ impl MemFs {
         let node = state.node(ino).unwrap();
         node.data = data.to_vec();
         node.touch(true);
-    }
-}
-
-impl Node {
-    fn touch(&mut self, data: bool) {
-        let now = Time::now();
-        self.attr.ctime = now;
-        if data {
-            self.attr.mtime = now;
-        }
-        if self.attr.kind == Kind::File {
-            self.attr.size = self.data.len() as u64;
-            self.attr.allocated = self.data.len() as u64;
-        }
-    }
-
-    fn kill_suid(&mut self) {
-        self.attr.mode &= !0o4000;
-        if self.attr.mode & 0o010 != 0 {
-            self.attr.mode &= !0o2000;
-        }
-    }
-}
-
-impl State {
-    fn node(&mut self, ino: InodeNo) -> Result<&mut Node> {
-        self.nodes.get_mut(&ino).ok_or(Errno::ENOENT)
-    }
-
-    fn add(&mut self, kind: Kind, mode: u16, parent: InodeNo, name: &[u8], caller: &Caller) -> InodeNo {
-        let ino = InodeNo(self.next);
-        self.next += 1;
-        let now = Time::now();
-        let attr = Attr {
-            ino,
-            kind,
-            mode: mode & !caller.umask,
-            nlink: if kind == Kind::Directory { 2 } else { 1 },
-            uid: caller.uid,
-            gid: caller.gid,
-            rdev: 0,
-            size: 0,
-            allocated: 0,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            btime: now,
-        };
-        let node = Node {
-            attr,
-            manner: Manner::of(name),
-            direct: name.ends_with(b".direct"),
-            data: Vec::new(),
-            entries: BTreeMap::new(),
-            names: HashMap::new(),
-            parent,
-            xattrs: BTreeMap::new(),
-            references: 0,
-        };
-        self.nodes.insert(ino, node);
-        ino
-    }
-
-    fn find(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        let dir = self.node(parent)?;
-        if dir.attr.kind != Kind::Directory {
-            return Err(Errno::ENOTDIR);
-        }
-        let cookie = dir.names.get(name).ok_or(Errno::ENOENT)?;
-        Ok(dir.entries[cookie].1)
-    }
-
-    fn enter(&mut self, parent: InodeNo, name: &[u8], ino: InodeNo) -> Result<()> {
-        let cookie = self.next;
-        self.next += 1;
-        let dir = self.node(parent)?;
-        dir.entries.insert(cookie + 2, (name.to_vec(), ino));
-        dir.names.insert(name.to_vec(), cookie + 2);
-        dir.touch(true);
-        self.node(ino)?.parent = parent;
-        Ok(())
-    }
-
-    fn remove(&mut self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
-        let dir = self.node(parent)?;
-        let cookie = dir.names.remove(name).ok_or(Errno::ENOENT)?;
-        let (_, ino) = dir.entries.remove(&cookie).unwrap();
-        dir.touch(true);
-        Ok(ino)
-    }
-
-    fn drop_name(&mut self, ino: InodeNo) -> Result<()> {
-        let node = self.node(ino)?;
-        node.attr.nlink = if node.attr.kind == Kind::Directory { 0 } else { node.attr.nlink - 1 };
-        node.touch(false);
-        self.reap(ino);
-        Ok(())
-    }
-
-    fn reap(&mut self, ino: InodeNo) {
-        if self.nodes.get(&ino).is_some_and(|node| node.attr.nlink == 0 && node.references == 0) {
-            self.nodes.remove(&ino);
-        }
-    }
-
-    fn referenced(&mut self, ino: InodeNo) -> Result<Attr> {
-        let node = self.node(ino)?;
-        node.references += 1;
-        Ok(node.attr.clone())
-    }
-
-    fn make(
-        &mut self,
-        kind: Kind,
-        mode: u16,
-        parent: InodeNo,
-        name: &[u8],
-        caller: &Caller,
-    ) -> Result<InodeNo> {
-        if self.find(parent, name).is_ok() {
-            return Err(Errno::EEXIST);
-        }
-        let ino = self.add(kind, mode, parent, name, caller);
-        self.enter(parent, name, ino)?;
-        Ok(ino)
     }
 }
 

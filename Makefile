@@ -128,6 +128,15 @@ bench-peers: ## The same, with JuiceFS too where its binary is on PATH
 	scripts/install-test-tools build bench
 	scripts/bench native headrace-local headrace-s3 juicefs
 
+.PHONY: bench-check bench-micro
+bench-check: ## Instructions and copies of each layer against those recorded; UPDATE=1 records
+	scripts/install-test-tools build micro
+	scripts/bench-check $(if $(UPDATE),--update)
+
+bench-micro: ## The same benchmarks, only measured; NAME=read picks some
+	scripts/install-test-tools build micro
+	scripts/bench-check --show $(NAME)
+
 .PHONY: install
 install: build ## Binary, mount helper, man pages and completions, below PREFIX (default /usr/local)
 	scripts/install "$(TARGET)/release/headrace" "$(DESTDIR)" "$(PREFIX)"

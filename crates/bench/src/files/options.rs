@@ -31,6 +31,9 @@ pub struct Options {
     pub repeat: u32,
 }
 
+/// Bytes of memory that the threads' buffers may take together.
+const MEMORY: u64 = 4 << 30;
+
 impl Options {
     /// What is done when nothing else is asked for: a GiB in large files, 2,000 small ones.
     pub fn standard() -> Options {
@@ -83,6 +86,10 @@ impl Options {
             (
                 self.big_size > 0 || self.small_count > 0,
                 "there is nothing to do: neither large files nor small ones are asked for",
+            ),
+            (
+                self.block_size.max(self.small_size).saturating_mul(u64::from(self.threads)) <= MEMORY,
+                "threads with blocks or small files that large would take more than 4 GiB of memory",
             ),
             ((1..=100).contains(&self.repeat), "the number of repetitions must be from 1 to 100"),
             (
@@ -145,6 +152,7 @@ mod tests {
             (Options { small_size: 0, ..fine.clone() }, "small files"),
             (Options { big_size: 0, small_count: 0, ..fine.clone() }, "nothing to do"),
             (Options { repeat: 0, ..fine.clone() }, "repetitions"),
+            (Options { threads: 100, block_size: 64 << 20, ..fine.clone() }, "memory"),
         ] {
             let error = options.validate().unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

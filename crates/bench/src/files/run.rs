@@ -250,7 +250,7 @@ mod tests {
             block_size: 64 << 10,
             small_size: 5_000,
             small_count: 1_100,
-            random_time: std::time::Duration::from_millis(200),
+            random_time: std::time::Duration::from_millis(50),
             fsync: false,
             keep_caches: true,
             repeat: 1,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::caches::Caches;
 use super::outcome::{Directory, Figures, Ratio, Report};
-use super::phases::Unit;
+use super::phases::{Phase, Unit};
 use crate::report::human;
 use crate::report::{Align, Cell, Fields, Spread, Style, Table};
 
@@ -99,14 +99,16 @@ fn single(directory: &Directory) -> Table {
     ]);
     for figures in &directory.phases {
         let latency = &figures.latency;
-        let times = [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+        let quantiles = [latency.p50, latency.p90, latency.p99, latency.p999];
         let mut row: Vec<Cell> = vec![
             figures.phase.title().into(),
             Cell::new(caches(figures.caches), Style::Dim),
             Cell::new(rate(figures), Style::Bold),
             unit(figures.unit).into(),
         ];
-        row.extend(times.map(|t| Cell::from(seconds(t))));
+        row.push(seconds(latency.mean).into());
+        row.extend(quantiles.map(|time| Cell::from(quantile(time))));
+        row.push(seconds(latency.max).into());
         table.styled_row(row);
     }
     table
@@ -143,10 +145,10 @@ fn comparison(first: &Directory, second: &Directory, ratios: &[Ratio]) -> Table 
             rate(b).into(),
             unit(a.unit).into(),
             Cell::new(human::measured(ratio.rate), style),
-            seconds(a.latency.p50).into(),
-            seconds(b.latency.p50).into(),
-            seconds(a.latency.p99).into(),
-            seconds(b.latency.p99).into(),
+            quantile(a.latency.p50).into(),
+            quantile(b.latency.p50).into(),
+            quantile(a.latency.p99).into(),
+            quantile(b.latency.p99).into(),
         ]);
     }
     table
@@ -191,6 +193,11 @@ fn seconds(seconds: f64) -> String {
     human::latency(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
+/// Of a histogram, which tells nothing apart below 1,024 ns.
+fn quantile(time: f64) -> String {
+    if time < 1.024e-6 { "<1 µs".to_owned() } else { seconds(time) }
+}
+
 /// Above this share of the time, checking what was read is worth a note.
 const MUCH_CHECKING: f64 = 0.05;
 
@@ -225,17 +232,50 @@ pub(super) fn notes(directories: &[Directory]) -> Vec<String> {
             ));
         }
     }
-    let much: Vec<String> = directories
-        .iter()
-        .flat_map(|d| &d.phases)
-        .filter_map(|f| {
-            let checking: f64 = f.runs.iter().map(|r| r.checking_seconds).sum();
-            let share = checking / (checking + f.latency.mean * f.latency.count as f64);
-            (share > MUCH_CHECKING).then(|| format!("{} {:.0} %", f.phase.title(), share * 100.0))
-        })
-        .collect();
+    let mut much: Vec<(Phase, f64)> = Vec::new();
+    for figures in directories.iter().flat_map(|directory| &directory.phases) {
+        let checking: f64 = figures.runs.iter().map(|run| run.checking_seconds).sum();
+        let share = checking / (checking + figures.latency.mean * figures.latency.count as f64);
+        match much.iter_mut().find(|(phase, _)| *phase == figures.phase) {
+            Some((_, most)) => *most = most.max(share),
+            None => much.push((figures.phase, share)),
+        }
+    }
+    much.retain(|(_, share)| *share > MUCH_CHECKING);
     if !much.is_empty() {
-        notes.push(format!("Time spent checking what was read, not in the rates: {}.", much.join(", ")));
+        let much: Vec<String> =
+            much.iter().map(|(phase, share)| format!("{} {:.0} %", phase.title(), share * 100.0)).collect();
+        notes.push(format!(
+            "Part of the time that went into checking, not in the rates: {}.",
+            much.join(", ")
+        ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, Stop, run};
+
+    #[test]
+    fn the_table_has_every_phase_and_says_what_to_mind() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { small_count: 3, big_size: 1 << 16, keep_caches: true, ..Options::quick() };
+        let report = run(directory.path(), None, &options, &Stop::default(), &mut |_| ()).unwrap();
+        let text = report.text(false);
+        let [found] = report.directories.as_slice() else { panic!("one directory") };
+        for figures in &found.phases {
+            let line = text.lines().find(|line| line.starts_with(figures.phase.title())).unwrap();
+            assert_eq!(line.contains("kept"), figures.phase.is_cold(), "{line}");
+        }
+        assert!(
+            text.contains("4 threads, each with 64 KiB in blocks of 1 MiB and 3 files of 128 KiB"),
+            "{text}"
+        );
+        assert!(report.notes.iter().all(|note| text.contains(note)), "{text}");
+        assert!(report.markdown().starts_with("| PHASE"));
+        assert_eq!(text.matches('\x1b').count(), 0);
+        assert!(report.text(true).contains("\x1b[1m"));
+        assert!(report.figure().svg().unwrap().contains("delete one file"));
+    }
 }

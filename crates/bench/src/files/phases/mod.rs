@@ -105,7 +105,8 @@ impl Phase {
     pub fn operation(self) -> &'static str {
         match self {
             Phase::BigWrite => "one write of a block",
-            Phase::BigRead | Phase::BigReread => "one read of a block",
+            Phase::BigRead => "one read of a block",
+            Phase::BigReread => "one read of a block, again",
             Phase::RandomRead => "one read of 4 KiB",
             Phase::RandomWrite => "one write of 4 KiB",
             Phase::SmallWrite => "create, write and close one file",

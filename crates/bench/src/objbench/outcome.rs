@@ -10,16 +10,14 @@ use super::operation::Operation;
 use super::options::Options;
 use crate::files::Machine;
 
-/// Version of the report's form in JSON. Fields may be added without a new one.
-pub const SCHEMA: u32 = 1;
+/// Form and version of the report in JSON. Fields may be added without a new one.
+pub const SCHEMA: &str = "headrace-objbench-1";
 
 /// What a run found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Always `objbench`.
-    pub kind: &'static str,
-    /// Version of this form.
-    pub schema: u32,
+    /// Form and version of this: [`SCHEMA`].
+    pub schema: &'static str,
     /// Version of the program.
     pub version: String,
     /// The store, without credentials.

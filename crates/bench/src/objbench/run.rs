@@ -67,7 +67,6 @@ pub async fn run(
         Err(error) => return Err(error),
     };
     Ok(Report {
-        kind: "objbench",
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         url: run.store.url().to_owned(),

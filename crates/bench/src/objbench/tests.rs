@@ -83,7 +83,7 @@ async fn a_run_measures_everything_and_leaves_nothing() {
     );
     assert!(report.markdown().contains("| put "), "{}", report.markdown());
     let json = serde_json::to_value(&report).unwrap();
-    assert_eq!(json["kind"], "objbench");
+    assert_eq!(json["schema"], "headrace-objbench-1");
     assert_eq!(json["measurements"][2]["operation"], "get_range");
     assert!(json["measurements"][2]["latency"]["p99"].as_f64().unwrap() > 0.0);
     let svg = report.figure().svg().unwrap();

@@ -7,6 +7,8 @@ use crate::report::human;
 const FEW: usize = 3;
 /// Most ticks drawn, whoever chose them.
 const MANY: usize = 40;
+/// Room at either end of a logarithmic axis with given ticks, as a part of it.
+const ROOM: f64 = 0.04;
 
 /// An axis with its range.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,27 +29,21 @@ impl Scale {
         let (low, high) = shown
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
-        let (low, high, ticks) =
-            if axis.log { log_ticks(low, high, room) } else { even_ticks(low, high, room) };
         if axis.ticks.is_empty() {
+            let (low, high, ticks) =
+                if axis.log { log_ticks(low, high, room) } else { even_ticks(low, high, room) };
             return Scale { log: axis.log, low, high, ticks, unit: axis.unit };
         }
-        // Given ticks: the range ends where the data does, with a little room.
-        let mut ticks: Vec<f64> =
-            axis.ticks.iter().copied().filter(|tick| tick.is_finite()).take(MANY).collect();
-        ticks.retain(|tick| *tick > 0.0 || !axis.log);
+        // With given ticks the axis ends where they and the data do, with a little room.
+        let (low, high) = match axis.log {
+            true if low < high => (low / (high / low).powf(ROOM), high * (high / low).powf(ROOM)),
+            true => (low / 2.0, high * 2.0),
+            false => (low.min(0.0), if high > low.min(0.0) { high } else { low.min(0.0) + 1.0 }),
+        };
+        let given = axis.ticks.iter().copied();
+        let mut ticks: Vec<f64> = given.filter(|tick| (low..=high).contains(tick)).take(MANY).collect();
         ticks.sort_by(f64::total_cmp);
-        Scale { log: axis.log, low, high, ticks, unit: axis.unit }.with_room(&axis.ticks)
-    }
-
-    fn with_room(mut self, given: &[f64]) -> Scale {
-        let finite = || given.iter().copied().filter(|tick| tick.is_finite() && (*tick > 0.0 || !self.log));
-        let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
-        if self.log && low < high {
-            let room = (high / low).powf(0.04);
-            (self.low, self.high) = (low / room, high * room);
-        }
-        self
+        Scale { log: axis.log, low, high, ticks, unit: axis.unit }
     }
 
     /// Where a value is: 0 at the beginning of the axis, 1 at its end. `None` if it cannot be shown.
@@ -192,6 +188,20 @@ mod tests {
         assert_eq!((scale.place(0.0), scale.place(f64::NAN)), (None, None));
         assert_eq!((scale.place(1.0), scale.place(100.0)), (Some(0.0), Some(1.0)));
         assert!((scale.place(10.0).unwrap() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn values_beyond_the_given_ticks_have_their_place_too() {
+        let axis = Axis::log("").ticks([1.0, 10.0]);
+        let scale = Scale::fit(&axis, [0.1, 1.0, 100.0], 5);
+        let places = [0.1, 1.0, 10.0, 100.0].map(|value| scale.place(value).unwrap());
+        assert!(
+            places[0] > 0.0 && places.windows(2).all(|pair| pair[0] < pair[1]) && places[3] < 1.0,
+            "{places:?}"
+        );
+        assert_eq!(scale.ticks, [1.0, 10.0]);
+        let scale = Scale::fit(&Axis::linear("").ticks([0.0, 4.0]), [8.0], 5);
+        assert_eq!((scale.place(4.0), scale.place(8.0)), (Some(0.5), Some(1.0)));
     }
 
     proptest! {

@@ -119,14 +119,10 @@ memory: ## The memory ceiling at full size: a million files, 1,000 streams, 10 G
 	HEADRACE_MEMORY_FILES=1000000 HEADRACE_MEMORY_STREAMS=1000 HEADRACE_MEMORY_MIB=10240 \
 		scripts/run-tests mount memory
 
-.PHONY: bench bench-peers
-bench: ## Figures against the native file system: docs/benchmarks.md says how to read them
+.PHONY: compare
+compare: ## Headrace, its peers and the native file system side by side; QUICK=1 takes 10 minutes, PUBLISH=1 writes docs/benchmarks.md
 	scripts/install-test-tools build bench
-	scripts/bench native headrace-local headrace-s3
-
-bench-peers: ## The same, with JuiceFS too where its binary is on PATH
-	scripts/install-test-tools build bench
-	scripts/bench native headrace-local headrace-s3 juicefs
+	scripts/compare $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
 
 .PHONY: bench-check bench-micro
 bench-check: ## Instructions and copies of each layer against those recorded; UPDATE=1 records

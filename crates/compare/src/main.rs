@@ -1,3 +1,160 @@
 //! Runs the comparison; see the library of this crate.
 
-fn main() {}
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use headrace_compare::dataset::Scale;
+use headrace_compare::failure::{Failure, Result};
+use headrace_compare::report::{self, results::Results};
+use headrace_compare::server::Profile;
+use headrace_compare::{cases, runner, subjects, worker, workspace};
+
+/// Headrace, its peers and the native file system side by side: same server, same data, in turns.
+#[derive(Parser)]
+#[command(name = "headrace-compare", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure. Needs root, to mount and to drop caches.
+    Run(RunArgs),
+    /// List subjects and cases.
+    List,
+    /// Make the report of recorded results; several files are put together.
+    Report {
+        /// What `run` wrote: results.json.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Where the report goes.
+        #[arg(long, default_value = "target/compare")]
+        out: PathBuf,
+        /// Also put it into the documentation in this directory.
+        #[arg(long, value_name = "DOCS")]
+        publish: Option<PathBuf>,
+    },
+    /// Does one job, from standard input.
+    #[command(hide = true)]
+    Worker,
+    /// Waits for the end of a run and cleans up.
+    #[command(hide = true)]
+    Guard {
+        /// The run's directory.
+        dir: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// Subjects, separated by commas; all that are installed by default.
+    #[arg(long, value_delimiter = ',')]
+    subjects: Vec<String>,
+    /// Beginnings of ids of cases, separated by commas; all by default.
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Networks, separated by commas; all by default.
+    #[arg(long, value_delimiter = ',')]
+    profile: Vec<Profile>,
+    /// How often each case is repeated, if time allows [default: 3; with --quick 1].
+    #[arg(long)]
+    repeat: Option<u32>,
+    /// Small sizes, for a first look.
+    #[arg(long)]
+    quick: bool,
+    /// Next to nothing, for tests of this program.
+    #[arg(long, hide = true)]
+    tiny: bool,
+    /// Minutes for all of it [default: 55; with --quick 9]. Cases that do not fit are left out, and the report says so.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Where the data goes: a disk, not a tmpfs.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    temporary: PathBuf,
+    /// Where the report goes.
+    #[arg(long, default_value = "target/compare")]
+    out: PathBuf,
+    /// Also write the results (JSON) to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match perform(Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("compare: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(args) => return run(args),
+        Command::List => list(),
+        Command::Report { files, out, publish } => {
+            let results = together(&files)?;
+            println!("{}", report::save(&results, &out)?);
+            if let Some(docs) = publish {
+                report::publish(&results, &docs)?;
+            }
+        }
+        Command::Worker => worker::serve()?,
+        Command::Guard { dir } => workspace::watch(&dir),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(args: RunArgs) -> Result<ExitCode> {
+    let all = [Profile::Loopback, Profile::Slow];
+    let options = runner::Options {
+        subjects: args.subjects,
+        cases: args.cases,
+        profiles: if args.profile.is_empty() { all.to_vec() } else { args.profile },
+        repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 3 }).max(1),
+        scale: match (args.tiny, args.quick) {
+            (true, _) => Scale::tiny(),
+            (false, true) => Scale::quick(),
+            (false, false) => Scale::full(),
+        },
+        budget: Duration::from_secs(60 * args.minutes.unwrap_or(if args.quick { 9 } else { 55 })),
+        temporary: args.temporary,
+    };
+    let results = runner::run(&options)?;
+    println!("{}", report::save(&results, &args.out)?);
+    if let Some(path) = &args.json {
+        results.save(path)?;
+    }
+    let wrong = results.wrong_data();
+    for figure in &wrong {
+        eprintln!(
+            "compare: {} on {}: {}",
+            figure.case,
+            figure.subject,
+            figure.failed.as_deref().unwrap_or_default()
+        );
+    }
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn list() {
+    for subject in subjects::all() {
+        let missing = subjects::missing(subject.as_ref()).map_or(String::new(), |why| format!(" ({why})"));
+        println!("{:<16} {}{missing}", subject.name(), subject.settings());
+    }
+    println!();
+    for case in cases::all() {
+        println!("{:<24} {}: {}", case.id, cases::group_title(case.group()), case.title);
+    }
+}
+
+fn together(files: &[PathBuf]) -> Result<Results> {
+    let mut loaded = files.iter().map(|path| Results::load(path));
+    let mut results = loaded.next().unwrap_or_else(|| Err(Failure::new("no results")))?;
+    loaded.try_for_each(|next| results.merge(next?))?;
+    Ok(results)
+}

@@ -1,0 +1,143 @@
+//! Timing calls, and what happens between them.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::job::Outcome;
+
+/// Times of single operations that are kept for percentiles.
+const KEPT: usize = 200_000;
+
+/// The time of one thread.
+#[derive(Debug)]
+pub struct Clock {
+    started: Instant,
+    limit: Duration,
+    busy: Duration,
+    aside: Duration,
+    stopped: bool,
+    operations: u64,
+    bytes: u64,
+    times: Vec<Duration>,
+}
+
+impl Clock {
+    /// Starts now.
+    pub fn new(limit: Duration) -> Clock {
+        let none = Duration::ZERO;
+        let times = Vec::with_capacity(1024);
+        Clock {
+            started: Instant::now(),
+            limit,
+            busy: none,
+            aside: none,
+            stopped: false,
+            operations: 0,
+            bytes: 0,
+            times,
+        }
+    }
+
+    /// A part of what is measured.
+    pub fn timed<T>(&mut self, body: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let value = body();
+        self.busy += started.elapsed();
+        value
+    }
+
+    /// A part that is an operation of its own, and moved what it says.
+    pub fn operation<T>(&mut self, body: impl FnOnce() -> (T, u64)) -> T {
+        let started = Instant::now();
+        let (value, bytes) = body();
+        let took = started.elapsed();
+        self.busy += took;
+        self.operations += 1;
+        self.bytes += bytes;
+        if self.times.len() < KEPT {
+            self.times.push(took);
+        }
+        value
+    }
+
+    /// Operations that were made together, in a part that is [timed](Self::timed).
+    pub fn count(&mut self, operations: usize) {
+        self.operations += operations as u64;
+    }
+
+    /// What is not measured: making or checking content.
+    pub fn aside<T>(&mut self, body: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let value = body();
+        self.aside += started.elapsed();
+        value
+    }
+
+    /// True when it is time to stop.
+    pub fn over(&mut self) -> bool {
+        self.stopped = self.stopped || self.started.elapsed() >= self.limit;
+        self.stopped
+    }
+
+    /// What all threads did together.
+    pub fn outcome(clocks: Vec<Clock>) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut times = Vec::new();
+        for clock in clocks {
+            outcome.seconds = outcome.seconds.max(clock.busy.as_secs_f64());
+            outcome.operations += clock.operations;
+            outcome.bytes += clock.bytes;
+            outcome.aside += clock.aside;
+            outcome.stopped |= clock.stopped;
+            times.extend(clock.times);
+        }
+        times.sort_unstable();
+        outcome.p50 = quantile(&times, 50);
+        outcome.p99 = quantile(&times, 99);
+        outcome
+    }
+}
+
+/// The smallest time that so many of 100 do not exceed.
+fn quantile(sorted: &[Duration], percent: usize) -> Option<f64> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).map(Duration::as_secs_f64)
+}
+
+/// Processor time of this process and of its children that were waited for.
+pub fn cpu() -> Duration {
+    let own = clock_gettime(ClockId::ProcessCPUTime);
+    let own = Duration::new(own.tv_sec.try_into().unwrap_or(0), own.tv_nsec.try_into().unwrap_or(0));
+    own + crate::account::children()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_are_measured_and_the_slowest_thread_counts() {
+        let nap = || std::thread::sleep(Duration::from_millis(20));
+        let clock = |naps: u64| {
+            let mut clock = Clock::new(Duration::from_secs(9));
+            (0..naps).for_each(|_| clock.operation(|| (nap(), 10)));
+            clock.aside(nap);
+            clock
+        };
+        let outcome = Clock::outcome(vec![clock(1), clock(2)]);
+        assert!((0.04..0.06).contains(&outcome.seconds), "{outcome:?}");
+        assert!(outcome.aside >= Duration::from_millis(40));
+        assert_eq!((outcome.operations, outcome.bytes, outcome.stopped), (3, 30, false));
+        assert!(outcome.p50.is_some_and(|p50| p50 >= 0.02));
+    }
+
+    #[test]
+    fn quantiles_are_of_the_ranks() {
+        let sorted: Vec<Duration> = (1..=100).map(Duration::from_secs).collect();
+        assert_eq!(quantile(&sorted, 50), Some(50.0));
+        assert_eq!(quantile(&sorted, 99), Some(99.0));
+        assert_eq!(quantile(&sorted[..1], 99), Some(1.0));
+        assert_eq!(quantile(&[], 50), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! What a worker is told, and what it tells.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headrace_testbed::Rng;
+use serde::{Deserialize, Serialize};
+
+/// Something to do on a mount.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// What.
+    pub work: Work,
+    /// When to stop; what was done until then counts.
+    pub limit: Duration,
+}
+
+/// Kinds of work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Reads, and checks all that is read.
+    Read {
+        /// What each thread reads, one section after the other.
+        threads: Vec<Vec<Section>>,
+        /// In which order.
+        order: Order,
+        /// Bytes of one call.
+        block: u64,
+        /// By which call.
+        access: Access,
+    },
+    /// Checks a file in which [`Order::Random`] writes were made.
+    Rewritten {
+        /// The file, with its content before.
+        file: Section,
+        /// What the content of the new blocks is a function of.
+        by: u64,
+        /// Of the order.
+        seed: u64,
+        /// Writes.
+        operations: u64,
+        /// Bytes of a write.
+        block: u64,
+    },
+    /// Writes known content.
+    Write {
+        /// Where; the file is created, unless the order is random: then it must be there.
+        file: Section,
+        /// In which order.
+        order: Order,
+        /// Bytes of one call.
+        block: u64,
+        /// When to call fsync.
+        sync: Fsync,
+    },
+    /// Something with many small files.
+    Small {
+        /// What.
+        action: SmallAction,
+        /// Above all.
+        root: PathBuf,
+        /// The directory below `root` that has the files.
+        under: String,
+        /// How many.
+        count: u64,
+    },
+    /// Random reads by fio with libaio and O_DIRECT.
+    Fio {
+        /// The file.
+        file: PathBuf,
+        /// Bytes of a read.
+        block: u64,
+        /// Reads at once.
+        depth: u32,
+        /// Reads.
+        operations: u64,
+    },
+    /// A script for bash.
+    Program {
+        /// The script.
+        script: String,
+        /// Where it is run.
+        dir: PathBuf,
+        /// What it must print, if that is known: then the last line is compared.
+        prints: Option<String>,
+    },
+}
+
+/// A range of a file of known content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    /// The file.
+    pub path: PathBuf,
+    /// What its content is a function of.
+    pub id: u64,
+    /// First byte.
+    pub from: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// In which order the blocks of a section are read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// From the first to the last.
+    Sequential,
+    /// So many, anywhere, a block possibly more than once.
+    Random {
+        /// Of the choice.
+        seed: u64,
+        /// Blocks.
+        operations: u64,
+    },
+    /// So many sequential streams in turns, each in its own part of the section.
+    Interleaved {
+        /// Streams.
+        streams: u64,
+    },
+    /// The first block of every so many bytes.
+    Strided {
+        /// Bytes.
+        stride: u64,
+    },
+}
+
+impl Order {
+    /// Offsets within a section of `len` bytes of its blocks of `block` bytes, in order. A last block that is not whole
+    /// is part of sequential and interleaved orders only.
+    pub fn offsets(self, len: u64, block: u64) -> Box<dyn Iterator<Item = u64> + Send> {
+        let block = block.max(1);
+        let blocks = len.div_ceil(block);
+        let whole = (len / block).max(1);
+        match self {
+            Order::Sequential => Box::new((0..blocks).map(move |n| n * block)),
+            Order::Random { seed, operations } => {
+                let mut rng = Rng::new(seed);
+                Box::new((0..operations).map(move |_| rng.below(whole) * block))
+            }
+            Order::Interleaved { streams } => {
+                let each = blocks.div_ceil(streams.max(1));
+                let turns =
+                    (0..each).flat_map(move |turn| (0..streams).map(move |stream| stream * each + turn));
+                Box::new(turns.filter(move |n| *n < blocks).map(move |n| n * block))
+            }
+            Order::Strided { stride } => {
+                let stride = stride.max(block);
+                Box::new(
+                    (0..len.div_ceil(stride)).map(move |n| n * stride).filter(move |at| at + block <= len),
+                )
+            }
+        }
+    }
+}
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// `pread`.
+    Pread,
+    /// A mapping; what is timed is touching its pages for the first time.
+    Mapped,
+}
+
+/// When written data is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fsync {
+    /// Not before it is closed.
+    Never,
+    /// Once, before it is closed.
+    End,
+    /// After each write.
+    Each,
+}
+
+/// What is done with small files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmallAction {
+    /// Created, written and closed one after the other, not synced; with their directories.
+    Create,
+    /// All directories are listed.
+    List,
+    /// `lstat` of each.
+    Stat,
+    /// Each is opened, read and closed, in order.
+    Read,
+    /// The same in a random order.
+    ReadShuffled,
+    /// All are removed, with their directories.
+    Delete,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Time in the calls; with several threads, of the thread that took longest.
+    pub seconds: f64,
+    /// Calls, files or entries, whatever the case is about.
+    pub operations: u64,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Processor time of the client, user and system, without `aside`.
+    pub cpu: Duration,
+    /// Time for making and checking content, of all threads.
+    pub aside: Duration,
+    /// The limit came before the end.
+    pub stopped: bool,
+    /// Median time of one operation, seconds.
+    pub p50: Option<f64>,
+    /// 99 of 100 operations took no longer than this, seconds.
+    pub p99: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn streams_take_turns() {
+        let offsets: Vec<u64> = Order::Interleaved { streams: 2 }.offsets(40, 10).collect();
+        assert_eq!(offsets, [0, 20, 10, 30]);
+        let strided: Vec<u64> = Order::Strided { stride: 16 }.offsets(40, 4).collect();
+        assert_eq!(strided, [0, 16, 32]);
+    }
+
+    proptest! {
+        #[test]
+        fn sequential_and_interleaved_orders_have_each_block_once(
+            len in 1u64..5_000, block in 1u64..300, streams in 1u64..9
+        ) {
+            for order in [Order::Sequential, Order::Interleaved { streams }] {
+                let offsets: Vec<u64> = order.offsets(len, block).collect();
+                prop_assert_eq!(offsets.len() as u64, len.div_ceil(block));
+                prop_assert_eq!(offsets.iter().collect::<BTreeSet<_>>().len(), offsets.len());
+                prop_assert!(offsets.iter().all(|at| *at < len));
+            }
+        }
+
+        #[test]
+        fn random_and_strided_orders_stay_inside(len in 300u64..5_000, block in 1u64..300, seed in any::<u64>()) {
+            let random = Order::Random { seed, operations: 50 };
+            prop_assert_eq!(random.offsets(len, block).count(), 50);
+            for order in [random, Order::Strided { stride: 700 }] {
+                prop_assert!(order.offsets(len, block).all(|at| at + block <= len));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading large files.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use super::clock::Clock;
+use super::job::{Access, Order, Outcome, Section};
+use super::mapping::Mapping;
+use crate::content::Content;
+use crate::failure::{Context, Failure, Result};
+
+/// Longest time for a check that is not measured.
+const CHECK_LIMIT: Duration = Duration::from_secs(120);
+
+/// Reads in as many threads as there are lists of sections.
+pub fn read(
+    threads: &[Vec<Section>],
+    order: Order,
+    block: u64,
+    access: Access,
+    limit: Duration,
+) -> Result<Outcome> {
+    let content = Content::default();
+    let start = Barrier::new(threads.len());
+    let clocks: Result<Vec<Clock>> = std::thread::scope(|scope| {
+        let spawn = |sections: &'_ Vec<Section>| {
+            let (content, start) = (&content, &start);
+            let sections = sections.clone();
+            scope.spawn(move || {
+                start.wait();
+                let mut clock = Clock::new(limit);
+                for section in &sections {
+                    match access {
+                        Access::Pread => pread(section, order, block, content, &mut clock)?,
+                        Access::Mapped => mapped(section, order, block, content, &mut clock)?,
+                    }
+                }
+                Ok(clock)
+            })
+        };
+        let running: Vec<_> = threads.iter().map(spawn).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Clock>>| {
+            thread.join().unwrap_or_else(|_| Err(Failure::new("a reading thread panicked")))
+        };
+        running.into_iter().map(join).collect()
+    });
+    Ok(Clock::outcome(clocks?))
+}
+
+fn pread(section: &Section, order: Order, block: u64, content: &Content, clock: &mut Clock) -> Result<()> {
+    let named = |what: &str| format!("{what} {}", section.path.display());
+    let file = clock.timed(|| File::open(&section.path)).context(|| named("opening"))?;
+    let mut buffer = vec![0; block as usize];
+    for offset in order.offsets(section.len, block) {
+        if clock.over() {
+            break;
+        }
+        let len = block.min(section.len - offset) as usize;
+        let at = section.from + offset;
+        let part = &mut buffer[..len];
+        clock
+            .operation(|| (file.read_exact_at(part, at), len as u64))
+            .context(|| format!("{} at {at}", named("reading")))?;
+        clock.aside(|| content.check(section.id, at, part)).map_err(|wrong| wrong_data(section, wrong))?;
+    }
+    Ok(())
+}
+
+fn mapped(section: &Section, order: Order, block: u64, content: &Content, clock: &mut Clock) -> Result<()> {
+    let named = |what: &str| format!("{what} {}", section.path.display());
+    let file = clock.timed(|| File::open(&section.path)).context(|| named("opening"))?;
+    let size = file.metadata().context(|| named("size of"))?.len();
+    if size < section.from + section.len {
+        return Err(Failure::new(format!("{}: only {size} bytes", section.path.display())));
+    }
+    let mapping = Mapping::new(&file, size as usize).context(|| named("mapping"))?;
+    let mut buffer = vec![0; block as usize];
+    for offset in order.offsets(section.len, block) {
+        if clock.over() {
+            break;
+        }
+        let len = block.min(section.len - offset) as usize;
+        let at = section.from + offset;
+        let part = &mut buffer[..len];
+        clock.operation(|| (mapping.touch(at as usize, len), len as u64));
+        clock
+            .aside(|| {
+                mapping.copy(at as usize, part);
+                content.check(section.id, at, part)
+            })
+            .map_err(|wrong| wrong_data(section, wrong))?;
+    }
+    Ok(())
+}
+
+/// What distinguishes this failure from all others in a report.
+pub const WRONG_DATA: &str = "WRONG DATA";
+
+fn wrong_data(section: &Section, offset: u64) -> Failure {
+    Failure::new(format!("{WRONG_DATA}: {} at {offset} is not what was written", section.path.display()))
+}
+
+/// Checks a file after random writes.
+pub fn rewritten(file: &Section, by: u64, seed: u64, operations: u64, block: u64) -> Result<Outcome> {
+    let content = Content::default();
+    let new: BTreeSet<u64> = Order::Random { seed, operations }.offsets(file.len, block).collect();
+    let opened = File::open(&file.path).context(|| format!("opening {}", file.path.display()))?;
+    let mut clock = Clock::new(CHECK_LIMIT);
+    let mut buffer = vec![0; block as usize];
+    for offset in Order::Sequential.offsets(file.len, block) {
+        let part = &mut buffer[..block.min(file.len - offset) as usize];
+        let len = part.len() as u64;
+        clock
+            .operation(|| (opened.read_exact_at(part, offset), len))
+            .context(|| format!("reading {} at {offset}", file.path.display()))?;
+        let id = if new.contains(&offset) { by } else { file.id };
+        clock.aside(|| content.check(id, offset, part)).map_err(|wrong| wrong_data(file, wrong))?;
+    }
+    Ok(Clock::outcome(vec![clock]))
+}

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use crate::Rate;
 
 /// How late a sender may be and still catch up: the kernel's timers are so late, more is a pause of its own making.
-const CATCH_UP: Duration = Duration::from_millis(2);
-/// Bytes that pass at once: what the rate allows in a millisecond, within these bounds.
+const CATCH_UP: Duration = Duration::from_millis(4);
+/// Bytes that pass at once: what the rate allows in four milliseconds, within these bounds. Fewer cost more wakes
+/// for each byte.
 const PIECES: std::ops::RangeInclusive<u64> = (16 << 10)..=(1 << 20);
 
 /// When the bytes so far have passed.
@@ -33,7 +34,7 @@ impl Pace {
 
 /// Bytes to pass at once under a cap on all connections together.
 pub(crate) fn piece(rate: Rate) -> u64 {
-    (rate.bytes_per_second() / 1000).clamp(*PIECES.start(), *PIECES.end())
+    (rate.bytes_per_second() / 250).clamp(*PIECES.start(), *PIECES.end())
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 pub mod human;
 pub mod progress;
+pub mod screen;
 pub mod table;
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -14,12 +16,16 @@ use crate::failure::Failure;
 
 /// Writes a result. A reader that went away (`headrace du | head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_on(text).map(drop)
+}
+
+/// Writes one of many results: whether to go on, that is, whether the reader is still there.
+pub fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new("cannot write to standard output").because(&e))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(e) => Err(Failure::new("cannot write to standard output").because(&e)),
     }
 }
 
@@ -29,6 +35,14 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_string_pretty(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
     text.push('\n');
     print(&text)
+}
+
+/// Writes one of many results as JSON on a line of its own; like [`print_on`].
+pub fn print_json_line(value: &impl Serialize) -> Result<ControlFlow<()>, Failure> {
+    let mut text =
+        serde_json::to_string(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
+    text.push('\n');
+    print_on(&text)
 }
 
 /// Says something to the person at the terminal. Nothing can be done if that fails.

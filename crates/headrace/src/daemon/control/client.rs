@@ -1,10 +1,12 @@
 //! The command's end of the control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::protocol::{Line, MAX_ANSWER, Request, SILENCE_LIMIT, Step};
 use crate::daemon::registry::Record;
@@ -44,21 +46,55 @@ impl Client {
         request: &Request,
         step: &mut dyn FnMut(Step),
     ) -> Result<T, Failure> {
-        let about = self.about.clone();
-        let lost = || format!("lost {about}");
-        let mut text = serde_json::to_vec(request).context(lost)?;
-        text.push(b'\n');
-        self.stream.get_mut().write_all(&text).context(lost)?;
+        self.send(request)?;
         loop {
             match self.line()? {
                 Line::Progress(progress) => step(progress),
+                Line::Part(_) => {}
                 Line::Failed(problem) => return Err(problem.into()),
-                Line::Done(value) => {
-                    return serde_json::from_value(value)
-                        .context(|| format!("{about} answers what this version does not understand"));
-                }
+                Line::Done(value) => return self.understand(value),
             }
         }
+    }
+
+    /// Sends `request` and hands the parts of its result to `part` until that has enough or `stop` says so, which is asked
+    /// several times a second. The end of the result; `None` if it was not waited for.
+    pub fn stream<P: DeserializeOwned, T: DeserializeOwned>(
+        mut self,
+        request: &Request,
+        part: &mut dyn FnMut(P) -> Result<ControlFlow<()>, Failure>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<T>, Failure> {
+        self.send(request)?;
+        loop {
+            match self.line()? {
+                Line::Progress(_) => {}
+                Line::Part(value) => {
+                    let value = self.understand(value)?;
+                    if part(value)?.is_break() {
+                        return Ok(None);
+                    }
+                }
+                Line::Failed(problem) => return Err(problem.into()),
+                Line::Done(value) => return self.understand(value).map(Some),
+            }
+            if stop() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), Failure> {
+        let about = &self.about;
+        let lost = || format!("lost {about}");
+        let mut text = serde_json::to_vec(request).context(lost)?;
+        text.push(b'\n');
+        self.stream.get_mut().write_all(&text).context(lost)
+    }
+
+    fn understand<T: DeserializeOwned>(&self, value: Value) -> Result<T, Failure> {
+        serde_json::from_value(value)
+            .context(|| format!("{} answers what this version does not understand", self.about))
     }
 
     fn line(&mut self) -> Result<Line, Failure> {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -24,16 +25,33 @@ const PEER_LIMIT: Duration = Duration::from_secs(10);
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 /// Progress lines that may wait for a slow command; more are dropped.
 const PROGRESS_QUEUE: usize = 16;
+/// Parts of a result that may wait for a slow command; then the handler waits.
+const PARTS_QUEUE: usize = 2;
 
-/// Where a handler reports progress. Never blocks: what does not fit is dropped.
+/// Where a handler reports progress, and the parts of a result that comes in parts.
 #[derive(Clone, Debug)]
-pub struct Steps(mpsc::Sender<Step>);
+pub struct Steps {
+    progress: mpsc::Sender<Step>,
+    parts: mpsc::Sender<Vec<u8>>,
+}
 
 impl Steps {
-    /// Reports how far it is.
+    /// Reports how far it is. Never blocks: what does not fit is dropped.
     pub fn send(&self, step: Step) {
-        let _ = self.0.try_send(step);
+        let _ = self.progress.try_send(step);
     }
+
+    /// Sends a part of the result. False: the command went away, nobody wants to know any more.
+    pub async fn part(&self, part: &impl Serialize) -> Result<bool, Failure> {
+        let line = serde_json::to_vec(&Part { part }).context(|| "cannot encode the answer".to_owned())?;
+        Ok(self.parts.send(line).await.is_ok())
+    }
+}
+
+/// [`Line::Part`] without a copy of what is in it.
+#[derive(Serialize)]
+struct Part<'a, T> {
+    part: &'a T,
 }
 
 /// What a handler returns.
@@ -122,7 +140,7 @@ impl Server {
 }
 
 /// Whether a peer may control this daemon.
-fn allowed(peer: u32, own: u32) -> bool {
+pub fn allowed(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
 
@@ -141,20 +159,29 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> io::Result<()
         Err(failure) => Err(failure),
         Ok(request) => {
             tracing::debug!(?request, uid = peer, "control request");
-            let (sender, mut steps) = mpsc::channel(PROGRESS_QUEUE);
-            let mut answer = handler.handle(request, Steps(sender));
+            let (progress, mut steps) = mpsc::channel(PROGRESS_QUEUE);
+            let (sender, mut parts) = mpsc::channel(PARTS_QUEUE);
+            let mut answer = handler.handle(request, Steps { progress, parts: sender });
             let mut last = Step { what: String::new(), done: 0, total: 0, bytes: false };
             let mut beat = tokio::time::interval(PROGRESS_INTERVAL);
             beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
+            let result = loop {
+                let sent = tokio::select! {
                     result = &mut answer => break result,
                     // Only the newest counts; it is sent with the next beat.
-                    Some(step) = steps.recv() => last = step,
-                    // A command that went away stops hearing, but what it asked for goes on to its end.
-                    _ = beat.tick() => { let _ = send(&mut write, &Line::Progress(last.clone())).await; }
+                    Some(step) = steps.recv() => { last = step; Ok(()) }
+                    Some(part) = parts.recv() => send_line(&mut write, part).await,
+                    _ = beat.tick() => send(&mut write, &Line::Progress(last.clone())).await,
+                };
+                // A command that went away stops hearing, but what it asked for goes on to its end; unless it was to hear.
+                if sent.is_err() {
+                    parts.close();
                 }
+            };
+            while let Ok(part) = parts.try_recv() {
+                send_line(&mut write, part).await?;
             }
+            result
         }
     };
     let line = match result {
@@ -173,7 +200,10 @@ fn parse(line: &[u8]) -> Result<Request, Failure> {
 }
 
 async fn send(write: &mut (impl AsyncWriteExt + Unpin), line: &Line) -> io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
+    send_line(write, serde_json::to_vec(line)?).await
+}
+
+async fn send_line(write: &mut (impl AsyncWriteExt + Unpin), mut text: Vec<u8>) -> io::Result<()> {
     text.push(b'\n');
     tokio::time::timeout(PEER_LIMIT, write.write_all(&text)).await?
 }
@@ -181,6 +211,7 @@ async fn send(write: &mut (impl AsyncWriteExt + Unpin), line: &Line) -> io::Resu
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, Read, Write};
+    use std::ops::ControlFlow;
     use std::os::unix::net::UnixStream as Blocking;
 
     use super::*;
@@ -199,6 +230,13 @@ mod tests {
                         steps.send(Step { what: "flushing".into(), done: 1, total: 2, bytes: true });
                         tokio::time::sleep(3 * PROGRESS_INTERVAL).await;
                         Ok(Value::Null)
+                    }
+                    Request::Operations { .. } => {
+                        let mut sent = 0;
+                        while sent < 100 && steps.part(&sent).await? {
+                            sent += 1;
+                        }
+                        Ok(Value::from(sent))
                     }
                     _ => Err(Failure::new("no").advise("do not").exit(Exit::InUse)),
                 }
@@ -251,6 +289,27 @@ mod tests {
         steps.clear();
         call(Request::Flush, &mut steps).unwrap();
         assert!(steps.iter().any(|s| s.what == "flushing" && s.bytes && s.total == 2), "{steps:?}");
+    }
+
+    #[test]
+    fn parts_come_in_order_before_the_result_until_the_command_has_enough() {
+        let running = start();
+        let request = Request::Operations { interval_ms: 1, for_ms: None, each: false };
+        let listen = |enough: usize| {
+            let mut parts = Vec::new();
+            let mut part = |n: usize| {
+                parts.push(n);
+                Ok(if parts.len() == enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            };
+            let result = Client::connect(&running.record).unwrap().stream::<usize, usize>(
+                &request,
+                &mut part,
+                &|| false,
+            );
+            (result, parts)
+        };
+        assert_eq!(listen(usize::MAX), (Ok(Some(100)), (0..100).collect()));
+        assert_eq!(listen(3), (Ok(None), vec![0, 1, 2]));
     }
 
     #[test]

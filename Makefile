@@ -124,6 +124,12 @@ compare: ## Headrace, its peers and the native file system side by side; QUICK=1
 	scripts/install-test-tools build bench
 	scripts/compare $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
 
+.PHONY: netlab-check
+netlab-check: ## The network lab against its own settings to 5 %, and the server for benchmarks; on a quiet machine
+	scripts/install-test-tools build bench
+	$(CARGO) test --profile ci --locked -p headrace-netlab --test netlab exact -- --ignored --nocapture --test-threads=1
+	$(CARGO) test --profile ci --locked -p headrace-testbed --test hybrid -- --ignored --nocapture --test-threads=1
+
 .PHONY: bench-check bench-micro
 bench-check: ## Instructions and copies of each layer against those recorded; UPDATE=1 records
 	scripts/install-test-tools build micro

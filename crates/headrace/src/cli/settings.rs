@@ -10,6 +10,7 @@ use super::values::{
     Threads,
 };
 use crate::config::section;
+use crate::daemon::metrics::MetricsPlace;
 
 /// The process itself.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -197,6 +198,14 @@ pub struct MountSettings {
     #[arg(long, value_name = "RATE")]
     pub scrub: Option<ScrubRate>,
 
+    /// Where metrics can be asked for, as Prometheus wants them: off, socket, or an address of the loopback interface such as
+    /// 127.0.0.1:9567 [default: socket]
+    ///
+    /// The socket is beside the control socket, for the owner of the mount and root; it is there with an address too. Whoever
+    /// can reach an address may read the metrics. Port 0 takes any that is free: "headrace status" shows which.
+    #[arg(long, value_name = "WHERE")]
+    pub metrics: Option<MetricsPlace>,
+
     /// Threads that serve the kernel, 1 to 256 [default: from the number of cores]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<Threads>,
@@ -206,7 +215,16 @@ pub struct MountSettings {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 }
-section!(MountSettings { read_only, allow_other, memory, durable, scrub, threads, log_file } lists { options });
+section!(MountSettings {
+    read_only,
+    allow_other,
+    memory,
+    durable,
+    scrub,
+    metrics,
+    threads,
+    log_file,
+} lists { options });
 
 #[cfg(test)]
 mod tests {

@@ -128,6 +128,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
             threads: settings.mount.threads.map(|t| t.0),
             ..MountConfig::default()
         },
+        metrics: settings.mount.metrics,
         runtime_dir: runtime_dir::own(settings.process.runtime_dir.as_deref()),
         log: None,
         background: false,

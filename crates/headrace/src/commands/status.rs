@@ -129,7 +129,8 @@ fn render(status: &Value) -> String {
                 human::plural(errors, "error", "errors"),
             ),
         )
-        .add("log", text("log_file"));
+        .add("log", text("log_file"))
+        .add("metrics", metrics(&status["metrics"]));
     let log = &status["log"];
     if log.is_object() {
         fields.add("in the bucket", shipped(log)).add("epoch", epoch(log));
@@ -148,6 +149,15 @@ fn render(status: &Value) -> String {
         fields.add("last error", output::name(error.as_bytes()));
     }
     format!("{}\n{}", text("mountpoint"), fields.render(2))
+}
+
+/// Where metrics can be asked for.
+fn metrics(places: &Value) -> String {
+    let text =
+        |name: &str| places.get(name).and_then(Value::as_str).map(|text| output::name(text.as_bytes()));
+    let address = text("address").map(|address| format!("http://{address}/metrics"));
+    let places: Vec<String> = address.into_iter().chain(text("socket")).collect();
+    if places.is_empty() { "-".to_owned() } else { places.join(" and ") }
 }
 
 /// How far the metadata in the bucket is behind: what the loss of this machine would take.

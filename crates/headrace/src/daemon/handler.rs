@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
 use super::control::server::{Answer, Handler, Steps};
 use super::finish::{self, LastError, Leave};
-use super::users;
+use super::{metrics, operations, users};
 use crate::commands;
 use crate::failure::{Context, Exit, Failure};
 use crate::output::human;
@@ -75,6 +75,9 @@ pub struct Facts {
     pub state_dir: PathBuf,
     /// Where the daemon logs; `None` for standard error.
     pub log_file: Option<PathBuf>,
+    /// Where metrics can be asked for.
+    #[serde(default)]
+    pub metrics: metrics::Places,
 }
 
 /// What a lazy or plain unmount came to.
@@ -89,10 +92,20 @@ impl Handler for Daemon {
         Box::pin(async move {
             match request {
                 Request::Status => self.status(),
+                Request::Metrics => to_value(&metrics::gather(&self.session, &self.vfs)),
                 Request::Flush => self.flush(&steps).await.map(|()| Value::Null),
                 Request::Gc { dry_run, grace_secs } => self.gc(dry_run, grace_secs, steps).await,
                 Request::Info { ino } => self.info(InodeNo(ino)).await,
                 Request::Du { ino } => self.du(InodeNo(ino), steps).await,
+                Request::Operations { interval_ms, for_ms, each } => {
+                    let subscription = self.session.subscribe().map_err(|e| Failure::new("").because(&e))?;
+                    let wanted = operations::Wanted {
+                        interval: Duration::from_millis(interval_ms),
+                        until: for_ms.map(Duration::from_millis),
+                        each,
+                    };
+                    operations::tell(subscription, wanted, self.ended.clone(), &steps).await
+                }
                 Request::Shutdown { lazy } => self.shutdown(lazy, &steps).await,
             }
         })
@@ -284,7 +297,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.context(|| "the request was cut short".to_owned())?
 }
 
-fn to_value(value: &impl Serialize) -> Result<Value, Failure> {
+pub(super) fn to_value(value: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(value).context(|| "cannot encode the answer".to_owned())
 }
 

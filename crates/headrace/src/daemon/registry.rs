@@ -80,6 +80,11 @@ pub fn socket_path(dir: &Path, uuid: Uuid) -> PathBuf {
     dir.join(format!("{uuid}.sock"))
 }
 
+/// The socket of a volume's daemon where metrics can be asked for.
+pub fn metrics_socket_path(dir: &Path, uuid: Uuid) -> PathBuf {
+    dir.join(format!("{uuid}.metrics.sock"))
+}
+
 /// Writes a record, all or nothing.
 fn write(path: &Path, record: &Record) -> Result<(), Failure> {
     let what = || format!("cannot register the mount in {}", crate::output::path(path));

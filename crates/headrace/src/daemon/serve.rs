@@ -18,6 +18,7 @@ use super::control::protocol::Problem;
 use super::control::server::Server;
 use super::finish::{self, Finish, LastError};
 use super::handler::{Daemon, Ended, Facts};
+use super::metrics::{self, MetricsPlace};
 use super::registry::{self, Record, Registration};
 use super::signals::{Asked, Signals};
 use super::{find, notify, overlap, runtime_dir};
@@ -44,6 +45,8 @@ pub struct Plan {
     pub vfs: VfsOptions,
     /// How to mount it.
     pub mount: MountConfig,
+    /// Where metrics can be asked for; `None`: on a socket, if that can be.
+    pub metrics: Option<MetricsPlace>,
     /// Where to register.
     pub runtime_dir: PathBuf,
     /// The log, where it is a file.
@@ -92,6 +95,7 @@ struct Mounted {
     vfs: Arc<Vfs>,
     session: Arc<Session>,
     server: Server,
+    metrics: metrics::Server,
     registration: Registration,
     facts: Facts,
 }
@@ -206,6 +210,7 @@ async fn mount(plan: &Plan, volume: &Volume, vfs: &Arc<Vfs>) -> Result<Mounted, 
     let uuid = volume.superblock.uuid;
     let socket = registry::socket_path(&plan.runtime_dir, uuid);
     let server = Server::bind(&socket)?;
+    let metrics = bind_metrics(plan, uuid).await?;
     let mut config = plan.mount.clone();
     config.options.fsname.get_or_insert_with(|| volume.url().to_owned());
     let (fs, at, handle) = (Arc::clone(vfs), plan.mountpoint.clone(), Handle::current());
@@ -230,6 +235,7 @@ async fn mount(plan: &Plan, volume: &Volume, vfs: &Arc<Vfs>) -> Result<Mounted, 
         encrypted: volume.superblock.encryption.is_some(),
         state_dir: volume.state_dir.path().to_owned(),
         log_file: log_file.clone(),
+        metrics: metrics.places(),
     };
     let dev = session.dev();
     let record = Record {
@@ -250,7 +256,19 @@ async fn mount(plan: &Plan, volume: &Volume, vfs: &Arc<Vfs>) -> Result<Mounted, 
             return Err(failure);
         }
     };
-    Ok(Mounted { vfs: Arc::clone(vfs), session, server, registration, facts })
+    Ok(Mounted { vfs: Arc::clone(vfs), session, server, metrics, registration, facts })
+}
+
+/// Without being asked to, a mount serves metrics where it can, and is a mount all the same where it cannot.
+async fn bind_metrics(plan: &Plan, uuid: uuid::Uuid) -> Result<metrics::Server, Failure> {
+    let socket = registry::metrics_socket_path(&plan.runtime_dir, uuid);
+    match plan.metrics {
+        Some(place) => metrics::Server::bind(place, &socket).await,
+        None => Ok(metrics::Server::bind(MetricsPlace::default(), &socket).await.unwrap_or_else(|failure| {
+            tracing::warn!("{failure}");
+            metrics::Server::default()
+        })),
+    }
 }
 
 /// Tells everybody who waits that the file system is there.
@@ -304,6 +322,11 @@ impl Mounted {
             tokio::spawn(async move { server.run(daemon).await })
         };
 
+        let telling = {
+            let (session, vfs) = (Arc::clone(&self.session), Arc::clone(&self.vfs));
+            tokio::spawn(self.metrics.run(Arc::new(move || metrics::gather(&session, &vfs))))
+        };
+
         let mut gone = session_end(&self.session)?;
         let volume = Arc::clone(self.vfs.volume());
         let mut fenced = std::pin::pin!(volume.fenced());
@@ -349,6 +372,7 @@ impl Mounted {
         // Commands that wait for the end are told before it comes.
         server.drain().await;
         serving.abort();
+        telling.abort();
         result
     }
 }

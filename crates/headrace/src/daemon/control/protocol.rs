@@ -1,5 +1,5 @@
 //! What commands and daemon say to one another: one JSON object a line. The command sends one request; the daemon sends
-//! any number of progress lines and then exactly one result.
+//! any number of progress lines and parts of a result that comes in parts, and then exactly one result.
 
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 pub enum Request {
     /// Figures.
     Status,
+    /// What the mount counts and times, layer by layer: a [`headrace_metrics::Snapshot`].
+    Metrics,
     /// Make everything written so far durable in the store.
     Flush,
     /// Delete garbage.
@@ -42,6 +44,15 @@ pub enum Request {
         /// Its root.
         ino: u64,
     },
+    /// What the mount does from here on, in parts.
+    Operations {
+        /// How often to send a part, milliseconds.
+        interval_ms: u64,
+        /// When to end, milliseconds from now; `None`: when the command goes away.
+        for_ms: Option<u64>,
+        /// Each operation, rather than sums by process and operation.
+        each: bool,
+    },
     /// Flush, unmount, end.
     Shutdown {
         /// Detach even if in use.
@@ -55,6 +66,8 @@ pub enum Request {
 pub enum Line {
     /// It goes on.
     Progress(Step),
+    /// A part of the result.
+    Part(Value),
     /// It is done; last line.
     Done(Value),
     /// It failed; last line.

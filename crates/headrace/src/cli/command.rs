@@ -1,12 +1,16 @@
 //! The commands and their own flags.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::bench::BenchCommand;
+use super::objbench::ObjbenchCommand;
 use super::settings::{FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings};
-use super::values::{Moment, Span};
+use super::values::{BadValue, Moment, Span};
+use crate::commands::profile::totals::{By, Sort};
 
 /// A POSIX file system for Linux whose data lives in object storage
 ///
@@ -75,6 +79,15 @@ pub enum Command {
     Umount(UmountCommand),
     /// Show mounted volumes and how they are doing
     Status(StatusCommand),
+    /// Show what a mount does now, layer by layer: requests of the kernel, metadata, caches, store, memory, writers, log
+    ///
+    /// On a terminal, live; else a line each interval. Latencies and rates are those of the last interval.
+    Stats(StatsCommand),
+    /// Show which operations, by which process, take the time on a mount
+    ///
+    /// On a terminal, live; else a table each interval. Each request of the kernel counts as an operation: what its page cache
+    /// answers never gets here. With --record, each operation is written to a file, which --read reads again.
+    Profile(ProfileCommand),
     /// Show where a file's data is: its inode, extents and segments
     Info(InfoCommand),
     /// Show the totals of directories, from the metadata alone: fast, however large they are
@@ -99,6 +112,16 @@ pub enum Command {
     ///
     /// Says what goes and asks. The volume must not be mounted.
     Destroy(DestroyCommand),
+    /// Measure how fast a directory is, on whatever file system
+    ///
+    /// Writes, reads, lists, renames and deletes large and small files, with several threads; checks everything it reads. With
+    /// --against, a second directory is measured in turns with the first, and both are compared.
+    Bench(BenchCommand),
+    /// Measure an object store, and check whether it does what it should
+    ///
+    /// Puts, gets (whole and ranged), lists, deletes and heads of large and small objects, by requests at a time; checks everything it
+    /// reads. Needs no volume: works within a fresh prefix of its own below URL, and removes what it wrote, also when interrupted.
+    Objbench(Box<ObjbenchCommand>),
     /// Show the version of this program and of the volume format
     Version(VersionCommand),
     /// Print a completion script for a shell
@@ -209,6 +232,73 @@ pub struct StatusCommand {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `headrace stats`
+#[derive(Args, Debug)]
+pub struct StatsCommand {
+    /// A mount point or the URL of a mounted volume
+    #[arg(value_name = "MOUNTPOINT|URL")]
+    pub target: String,
+
+    /// How often to show new figures
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub interval: Span,
+
+    /// Show what happens in one interval, and end
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print JSON: an object each interval, a line each
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace profile`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["target", "read"]))]
+pub struct ProfileCommand {
+    /// A mount point or the URL of a mounted volume
+    #[arg(value_name = "MOUNTPOINT|URL")]
+    pub target: Option<String>,
+
+    /// Read what --record wrote instead of watching a mount
+    #[arg(long, value_name = "FILE")]
+    pub read: Option<PathBuf>,
+
+    /// Watch for so long, then print what happened in all
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "read")]
+    pub duration: Option<Span>,
+
+    /// How often to show new figures
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    pub interval: Span,
+
+    /// What to tell apart: any of process, command and operation, with commas between; command adds up all processes of one name
+    #[arg(long, value_name = "WHAT", default_value = "process,operation")]
+    pub by: By,
+
+    /// What comes first
+    #[arg(long, value_name = "WHAT", default_value = "time")]
+    pub sort: Sort,
+
+    /// Write an access log to this new file: one operation a line, as JSON, until --for is over or Ctrl-C
+    #[arg(long, value_name = "FILE", conflicts_with = "read")]
+    pub record: Option<PathBuf>,
+
+    /// Print JSON: an object each interval, a line each; with --for, --record and --read, one object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How often something is shown: 100 ms to an hour.
+fn interval(text: &str) -> Result<Span, BadValue> {
+    let span: Span = text.parse()?;
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(3600));
+    if (least..=most).contains(&span.0) {
+        return Ok(span);
+    }
+    Err(BadValue("an interval is at least 100ms and at most 1h".to_owned()))
 }
 
 /// `headrace info`

@@ -1,7 +1,9 @@
 //! The command line: definitions, the forms in which it comes, and the way from there to a command.
 
 pub mod argv;
+pub mod bench;
 pub mod command;
+pub mod objbench;
 pub mod settings;
 pub mod url;
 pub mod values;

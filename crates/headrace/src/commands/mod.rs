@@ -1,5 +1,6 @@
 //! One module a command: from its flags to its result.
 
+mod bench;
 mod completions;
 mod destroy;
 pub mod du;
@@ -11,12 +12,17 @@ mod gc;
 mod info;
 mod man;
 mod mount;
+mod objbench;
 mod open;
+pub mod profile;
 pub mod progress;
 mod restore;
+mod stats;
 mod status;
+mod stop;
 mod umount;
 mod version;
+mod watched;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -89,6 +95,8 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         }
         Command::Umount(c) => umount::run(&call, &c),
         Command::Status(c) => status::run(&call, &c),
+        Command::Stats(c) => stats::run(&call, &c),
+        Command::Profile(c) => profile::run(&call, &c),
         Command::Info(c) => info::run(&call, &c),
         Command::Du(c) => du::run(&call, &c),
         Command::Flush(c) => flush::run(&call, &c),
@@ -111,6 +119,11 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         Command::Destroy(c) => {
             let how = destroy::How { yes: c.yes, force: c.force, json: c.json };
             destroy::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), &c.volume.url, how)
+        }
+        Command::Bench(c) => bench::run(&call, &c),
+        Command::Objbench(mut c) => {
+            call.flags.store = std::mem::take(&mut c.store);
+            objbench::run(&call, &c)
         }
         Command::Version(c) => version::run(&c),
         Command::Completions(c) => completions::run(&c),

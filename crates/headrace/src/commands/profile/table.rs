@@ -109,10 +109,11 @@ mod tests {
     use headrace_metrics::Histogram;
 
     use super::*;
-    use crate::daemon::operations::Figures;
+    use crate::daemon::operations::{Figures, Part};
 
     fn totals() -> Totals {
-        let mut totals = Totals { seconds: 2.0, ..Totals::default() };
+        let mut totals = Totals::default();
+        totals.add(&Part { seconds: 2.0, dropped: 0, rows: Vec::new(), entries: Vec::new() });
         let histogram = Histogram::new();
         (0..500).for_each(|_| histogram.record(Duration::from_micros(300)));
         let figures =

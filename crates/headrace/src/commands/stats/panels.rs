@@ -197,8 +197,8 @@ fn writers(figures: &Figures) -> Panel {
     let Log { state, lag_seconds, lag_bytes, lag_transactions } = &figures.log;
     let behind = if *lag_transactions > 0.0 {
         format!(
-            "{} transactions, {}, oldest {}",
-            whole(*lag_transactions),
+            "{}, {}, oldest {}",
+            human::plural(*lag_transactions as u64, "transaction", "transactions"),
             bytes(*lag_bytes),
             latency(Some(*lag_seconds))
         )
@@ -207,9 +207,9 @@ fn writers(figures: &Figures) -> Panel {
     };
     Panel {
         title: format!(
-            "Writers  {} waiting, {} files open",
+            "Writers  {} waiting, {} open",
             whole(writers.waiting),
-            whole(writers.open_files)
+            human::plural(writers.open_files as u64, "file", "files")
         ),
         lines: vec![
             format!(

@@ -107,7 +107,7 @@ impl View {
         }
         let more = match most.saturating_sub(self.above) {
             0 => String::new(),
-            more => format!("  {more} more lines below"),
+            more => format!("  {} below", human::plural(more.into(), "more line", "more lines")),
         };
         frame.render_widget(Line::styled(format!("q quit  j/k scroll  p pause{more}"), keys), foot);
     }
@@ -188,7 +188,7 @@ mod tests {
             !below.contains("FUSE  read") && below.contains("Writers") && !below.contains("more lines"),
             "{below}"
         );
-        assert!(view.key('k') && shown(&mut view, 60, 24).contains("1 more lines below"));
+        assert!(view.key('k') && shown(&mut view, 60, 24).contains("1 more line below"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod volume;
 use std::hint::black_box;
 
 use bytes::Bytes;
-use common::{config, noise};
+use common::{config, noise, tidy_up};
 use gungraun::main;
 use gungraun::prelude::*;
 use headrace_store::{LocalStore, ObjectStore as _};
@@ -34,6 +34,7 @@ fn file(len: usize, settle: fn(&Rig, File)) -> Reading {
     rig.write(file, 0, Bytes::from(noise(1, len)));
     settle(&rig, file);
     assert!(rig.read(file, 0, 4096).concat() == noise(1, 4096), "the first bytes");
+    tidy_up();
     Reading { rig, file }
 }
 
@@ -102,7 +103,9 @@ fn to_write(len: usize) -> Writing {
     let rig = Rig::new();
     let file = rig.create("file");
     rig.write(file, 0, Bytes::from(noise(1, 4096)));
-    Writing { rig, file, data: Bytes::from(noise(2, len)) }
+    let data = Bytes::from(noise(2, len));
+    tidy_up();
+    Writing { rig, file, data }
 }
 
 fn end(writing: Writing) {
@@ -123,6 +126,7 @@ fn object() -> (LocalStore, TempDir) {
     let store = LocalStore::open(dir.path()).expect("a store");
     let put = store.put("object", Bytes::from(noise(1, 4 * MIB)));
     futures::executor::block_on(put).expect("a put");
+    tidy_up();
     (store, dir)
 }
 

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use common::{config, noise};
+use common::{config, noise, tidy_up};
 use gungraun::main;
 use gungraun::prelude::*;
 use headrace_fuse::abi::Opcode;
@@ -58,6 +58,7 @@ fn mounted(make: fn(node: u64, file: u64) -> Vec<u8>) -> Mounted {
     let mut kernel = Kernel::over(Arc::new(Arc::clone(&rig.vfs)));
     let request = make(ino.0, file.0);
     assert_eq!(kernel.send_raw(&request), 1, "one answer");
+    tidy_up();
     Mounted { kernel, request, rig }
 }
 

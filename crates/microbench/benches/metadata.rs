@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::config;
+use common::{config, tidy_up};
 use gungraun::main;
 use gungraun::prelude::*;
 use headrace_kv::embedded::{EmbeddedEngine, EmbeddedOptions};
@@ -56,6 +56,7 @@ fn fresh() -> Store {
         Ok::<_, KvError>(())
     };
     store.engine.transact_with(fill).expect("a transaction");
+    tidy_up();
     store
 }
 
@@ -63,6 +64,7 @@ fn fresh() -> Store {
 fn settled() -> Store {
     let store = fresh();
     futures::executor::block_on(store.engine.durable(store.engine.position())).expect("a sync");
+    tidy_up();
     store
 }
 
@@ -128,6 +130,7 @@ fn directory() -> Names {
         file = made.expect("a file").ino;
     }
     futures::executor::block_on(store.engine.durable(store.engine.position())).expect("a sync");
+    tidy_up();
     Names { names, file, store }
 }
 

@@ -140,7 +140,7 @@ pub fn compare(recorded: &Measurements, now: &Measurements) -> Vec<Row> {
         .collect();
     let gone = recorded.keys().filter(|name| !now.contains_key(*name));
     rows.extend(gone.map(|name| (name, Row::Gone { name: name.clone() })));
-    rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+    rows.sort_by_key(|(name, _)| *name);
     rows.into_iter().map(|(_, row)| row).collect()
 }
 

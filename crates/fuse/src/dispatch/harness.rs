@@ -69,6 +69,7 @@ impl Kernel {
     ///
     /// # Panics
     /// When there is no runtime to be had.
+    #[cfg(feature = "harness")]
     pub fn over(fs: Arc<dyn FileSystem>) -> Kernel {
         Kernel::with(fs, InitFlags::NO_OPENDIR_SUPPORT | InitFlags::SETXATTR_EXT, false)
     }

@@ -97,7 +97,8 @@ impl Counts {
         for (name, _, durations) in &seen {
             family.histogram(&[("operation", name)], durations.clone());
         }
-        let help = "Requests answered with an error, such as ENOENT for a name that does not exist";
+        let help =
+            "Requests answered with an error; that a name does not exist is an answer to a lookup, and none";
         let mut errors = into.counters("headrace_fuse_request_errors_total", help, Unit::None);
         for (name, operation, _) in &seen {
             for (errno, count) in operation.errors() {

@@ -129,6 +129,9 @@ fn check(section: Section) -> Job {
     unmeasured(read(vec![vec![section]], Order::Sequential, 1 << 20))
 }
 
+/// The jobs that check what a case did.
+pub type Check = Box<dyn Fn(&Outcome) -> Vec<Job>>;
+
 /// The steps of a case.
 pub struct Plan {
     /// Done in an earlier mount.
@@ -140,7 +143,7 @@ pub struct Plan {
     /// Whether it changes anything: then the time until all is in the store is measured too.
     pub writes: bool,
     /// What checks it, given the outcome; done in a later mount.
-    pub after: Box<dyn Fn(&Outcome) -> Vec<Job>>,
+    pub after: Check,
     /// Large files that can go when it is over.
     pub remove: Vec<PathBuf>,
 }

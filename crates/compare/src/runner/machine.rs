@@ -26,8 +26,9 @@ pub fn describe(dir: &Path) -> Machine {
 }
 
 fn file_system(dir: &Path) -> String {
-    let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(dir).output();
-    output.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = std::process::Command::new("findmnt").args(["-n", "-o", "FSTYPE", "-T"]).arg(dir).output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or("unknown").trim().to_owned()
 }
 
 /// The data of each family, and as much again for what is written and not yet given back.

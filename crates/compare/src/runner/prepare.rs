@@ -20,10 +20,10 @@ pub fn families(
     left_out: &mut Vec<String>,
 ) -> Vec<Box<dyn Subject>> {
     let mut made: BTreeMap<Family, Result<()>> = BTreeMap::new();
-    let mut ready = |subject: &Box<dyn Subject>| {
+    let mut ready = |subject: &dyn Subject| {
         let family = made.entry(subject.family()).or_insert_with(|| {
             let started = Instant::now();
-            let done = family_of(site, subject.as_ref(), scale);
+            let done = family_of(site, subject, scale);
             eprintln!("compare: data of {:?}: {:.1} s", subject.family(), started.elapsed().as_secs_f64());
             done
         });
@@ -33,7 +33,7 @@ pub fn families(
         }
         family.is_ok()
     };
-    chosen.into_iter().filter(|subject| ready(subject)).collect()
+    chosen.into_iter().filter(|subject| ready(subject.as_ref())).collect()
 }
 
 fn family_of(site: &Site, subject: &dyn Subject, scale: &Scale) -> Result<()> {

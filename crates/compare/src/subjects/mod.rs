@@ -6,6 +6,8 @@ mod juicefs;
 mod native;
 mod objects;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use headrace_testbed::binary::find_tool;
 
 use crate::cases::Case;
 use crate::dataset::Scale;
-use crate::failure::Result;
+use crate::failure::{Context, Result};
 use crate::server::Server;
 use crate::workspace::Workspace;
 pub use daemon::Daemon;
@@ -35,11 +37,11 @@ impl Site {
         Site { juicefs: juicefs::Volume::default(), server, workspace }
     }
 
-    /// A directory of this run, created if need be.
+    /// A directory of this run, created if need be; for nobody else to enter, as some insist on.
     pub fn directory(&self, name: &str) -> Result<PathBuf> {
-        use crate::failure::Context;
         let dir = self.workspace.path().join(name);
-        std::fs::create_dir_all(&dir).context(|| format!("creating {}", dir.display()))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+        made.context(|| format!("creating {}", dir.display()))?;
         Ok(dir)
     }
 }

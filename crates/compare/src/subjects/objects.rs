@@ -75,7 +75,7 @@ const RCLONE_TUNED: [&str; 22] = [
     "--buffer-size",
     "64M",
     "--vfs-write-back",
-    "0s",
+    "1s",
     "--transfers",
     "32",
     "--dir-cache-time",

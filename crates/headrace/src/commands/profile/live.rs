@@ -196,10 +196,10 @@ mod tests {
     fn each_key_changes_what_is_shown() {
         let mut view = view();
         assert!(shown(&view, 60, 10).contains("waiting"));
-        view.add(&part("first", 5));
-        view.add(&part("second", 9));
-        assert!(shown(&view, 60, 10).contains("second") && !shown(&view, 60, 10).contains("first"));
-        assert!(view.key('t') && shown(&view, 60, 10).contains("first"));
+        view.add(&part("cc1", 5));
+        view.add(&part("rustc", 9));
+        assert!(shown(&view, 60, 10).contains("rustc") && !shown(&view, 60, 10).contains("cc1"));
+        assert!(view.key('t') && shown(&view, 60, 10).contains("cc1"));
         assert!(view.key('p') && shown(&view, 80, 10).contains("paused"));
         assert!(!view.add(&part("third", 1)));
         assert!(view.key('b') && shown(&view, 80, 10).contains("by process,"));

@@ -66,7 +66,7 @@ mod tests {
     fn figures_stand_under_their_headings() {
         let line = of(&Figures::between(&snapshot(86_400.0, 0), &snapshot(90_061.0, 7322)));
         assert_eq!(line.len(), headings().len(), "{line}");
-        assert!(line.starts_with("01:01:01     8.0 KiB       0 B     2.00"), "{line}");
+        assert!(line.starts_with("01:01:01     8.0 KiB         0 B     2.00"), "{line}");
         assert!(line.contains("  75%  "), "{line}");
     }
 }

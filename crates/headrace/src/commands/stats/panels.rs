@@ -65,19 +65,18 @@ fn work_lines<'a>(all: impl IntoIterator<Item = &'a Work>) -> Vec<String> {
 
 fn fuse(figures: &Figures) -> Panel {
     let fuse = &figures.fuse;
+    let mut lines = vec![format!("{} requests in flight", whole(fuse.in_flight))];
+    if !fuse.operations.is_empty() {
+        lines.extend(work_lines(&fuse.operations));
+    }
     Panel {
         title: format!(
-            "FUSE  read {}/s, write {}/s, {} op/s, {} in flight",
+            "FUSE  read {}/s, write {}/s, {} op/s",
             bytes(fuse.read_bytes_per_second),
             bytes(fuse.written_bytes_per_second),
             human::rate(fuse.all.per_second),
-            whole(fuse.in_flight),
         ),
-        lines: if fuse.operations.is_empty() {
-            vec!["no requests".to_owned()]
-        } else {
-            work_lines(&fuse.operations)
-        },
+        lines,
         alarm: false,
     }
 }

@@ -20,6 +20,10 @@ use crate::pending::PendingSegment;
 /// Swaps in one transaction, at most.
 const SWAPS_PER_COMMIT: usize = 512;
 
+/// What a range takes in memory until it is swapped over, bytes: the swap, its place in the index, its file's names. Of very small
+/// files that is more than what is in them.
+const RANGE: usize = 1 << 10;
+
 /// Plain bytes from which on compressing takes long enough to be done beside the async runtime.
 const LONG_PUSH: usize = 128 << 10;
 
@@ -98,6 +102,15 @@ struct Open {
     pending: PendingSegment,
     builder: SegmentBuilder,
     swaps: BTreeMap<InodeNo, Vec<Swap>>,
+    /// How many those are.
+    ranges: usize,
+}
+
+impl Open {
+    /// Bytes of memory that it takes.
+    fn size(&self) -> usize {
+        self.builder.stored_len().saturating_add(self.ranges.saturating_mul(RANGE))
+    }
 }
 
 impl<'a> Rewriter<'a> {
@@ -113,7 +126,7 @@ impl<'a> Rewriter<'a> {
             return Ok(());
         }
         let target = usize::try_from(self.volume.memory.rewrite_segment).unwrap_or(usize::MAX);
-        if self.open.as_ref().is_some_and(|open| open.builder.stored_len().saturating_add(len) > target) {
+        if self.open.as_ref().is_some_and(|open| open.size().saturating_add(len) > target) {
             self.flush().await?;
         }
         let mut open = match self.open.take() {
@@ -122,7 +135,7 @@ impl<'a> Rewriter<'a> {
                 let pending = self.volume.pending.begin(self.now);
                 let builder =
                     SegmentBuilder::new(&self.volume.codec, self.volume.superblock.uuid, pending.id());
-                Open { pending, builder, swaps: BTreeMap::new() }
+                Open { pending, builder, swaps: BTreeMap::new(), ranges: 0 }
             }
         };
         let parts = parts(&piece, open.pending.id());
@@ -130,6 +143,7 @@ impl<'a> Rewriter<'a> {
         open.builder = run.0;
         let slice = run.1?;
         self.done.plain_bytes += len as u64;
+        open.ranges += piece.users.len();
         for user in piece.users {
             let new = SegmentSlice { skip: slice.skip.saturating_add(user.at), ..slice.clone() };
             let swap = Swap { offset: user.offset, len: user.len, expect: user.expect, new };
@@ -146,7 +160,7 @@ impl<'a> Rewriter<'a> {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        let Some(Open { pending, mut builder, swaps }) = self.open.take() else { return Ok(()) };
+        let Some(Open { pending, mut builder, swaps, .. }) = self.open.take() else { return Ok(()) };
         let id = pending.id();
         self.volume.describe(&mut builder);
         let body = builder.finish();

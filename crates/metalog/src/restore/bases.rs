@@ -91,6 +91,20 @@ impl Listing {
         Ok(bases)
     }
 
+    /// What is missing of snapshots of which there are only parts: removed, or not finished.
+    pub(super) fn headless(&self) -> Vec<String> {
+        let ids = self.parts.keys().filter_map(|key| match key {
+            Key::SnapshotPart { snapshot, .. } => Some(*snapshot),
+            _ => None,
+        });
+        let mut headless: Vec<SnapshotId> = ids.filter(|id| !self.snapshots.contains(id)).collect();
+        headless.dedup();
+        headless
+            .into_iter()
+            .map(|snapshot| format!("{}: it is missing", Key::SnapshotManifest { snapshot }))
+            .collect()
+    }
+
     /// Keys of a snapshot's parts with their sizes; or what is missing or cut.
     pub(super) fn parts(&self, manifest: &Manifest) -> Result<Vec<(Key, u64)>, String> {
         let id = manifest.id;

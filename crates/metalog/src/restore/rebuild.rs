@@ -96,6 +96,9 @@ async fn attempt<S: Sink>(
         }
     }
     if damage.is_empty() {
+        damage.extend(listing.headless());
+    }
+    if damage.is_empty() {
         damage.push("there is none".into());
     }
     Err(RestoreError::NoSnapshot { url: url(), damage })

@@ -1,11 +1,14 @@
 //! Every file: does it use lost segments, and (on request) can every byte be read?
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use headrace_layout::{CHUNK_SIZE, Extent, ExtentData, InodeNo, SegmentId};
+use headrace_cache::{SpanCache, cut, spans};
+use headrace_layout::{CHUNK_SIZE, Extent, ExtentData, InodeNo, SegmentId, SegmentSlice};
 use headrace_meta::{Kind, LOST_SEGMENT, MetaError};
+use tokio::sync::Semaphore;
 
 use super::report::{DAMAGED_KEPT, DamagedFile, Recorder};
 use crate::error::{Result, VolumeError};
@@ -18,6 +21,10 @@ use crate::read::read_extent;
 const PIECE: u32 = 4 << 20;
 /// Pieces read at once.
 const CONCURRENCY: usize = 8;
+/// Files looked at side by side: a small one is one piece.
+const FILES: usize = 32;
+/// Stored bytes kept, because packed files that are named one after the other lie one after the other.
+const SPANS: u64 = 16 << 20;
 /// Names read from a directory at once: bounds memory, and keeps views of the metadata short.
 const NAMES: usize = 1024;
 
@@ -32,7 +39,18 @@ pub(super) async fn check(
     progress: &ProgressFn<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<()> {
-    let mut walk = Walk { volume, data, lost, total, done: 0, progress, recorder, linked: HashSet::new() };
+    let walk = Walk {
+        volume,
+        data,
+        lost,
+        total,
+        done: AtomicU64::new(0),
+        progress,
+        spans: SpanCache::new(SPANS),
+        reads: Semaphore::new(CONCURRENCY),
+    };
+    // Files with several names that were seen already.
+    let mut linked = HashSet::new();
     let mut directories = vec![(InodeNo::ROOT, Vec::new())];
     while let Some((dir, path)) = directories.pop() {
         let mut after = 0;
@@ -40,20 +58,27 @@ pub(super) async fn check(
             let names = names(volume, dir, after)?;
             let Some(last) = names.last() else { break };
             after = last.cookie;
+            let mut files = Vec::new();
             for name in names {
                 let path = [&path[..], b"/", &name.name].concat();
                 match name.kind {
                     Kind::Directory => directories.push((name.ino, path)),
-                    Kind::File => walk.file(name.ino, &printable(&path)).await?,
+                    Kind::File if walk.is_new(name.ino, &mut linked)? => {
+                        files.push((name.ino, printable(&path)));
+                    }
                     _ => {}
                 }
             }
+            walk.files(files, recorder).await?;
         }
     }
+    let mut orphans = Vec::new();
     for ino in volume.meta.orphans()? {
-        walk.file(ino, &format!("(unlinked) inode {ino}")).await?;
+        if walk.is_new(ino, &mut linked)? {
+            orphans.push((ino, format!("(unlinked) inode {ino}")));
+        }
     }
-    Ok(())
+    walk.files(orphans, recorder).await
 }
 
 struct Name {
@@ -82,32 +107,56 @@ fn names(volume: &Volume, dir: InodeNo, after: u64) -> Result<Vec<Name>> {
     }
 }
 
-struct Walk<'a, 'r> {
+struct Walk<'a> {
     volume: &'a Volume,
     data: bool,
     lost: &'a HashSet<SegmentId>,
     total: u64,
-    done: u64,
+    done: AtomicU64,
     progress: &'a ProgressFn<'a>,
-    recorder: &'a mut Recorder<'r>,
-    /// Files with several names that were seen already.
-    linked: HashSet<InodeNo>,
+    spans: SpanCache,
+    /// One for each piece that may be in memory.
+    reads: Semaphore,
 }
 
-impl Walk<'_, '_> {
-    async fn file(&mut self, ino: InodeNo, path: &str) -> Result<()> {
-        let attr = match self.volume.meta.getattr(ino) {
-            Ok(attr) if attr.kind == Kind::File => attr,
+/// What was found of a file.
+struct Checked {
+    bad: DamagedFile,
+    bytes_read: u64,
+}
+
+impl Walk<'_> {
+    /// Whether it is a file, and none that was seen before under another name.
+    fn is_new(&self, ino: InodeNo, linked: &mut HashSet<InodeNo>) -> Result<bool> {
+        match self.volume.meta.getattr(ino) {
+            Ok(attr) => Ok(attr.kind == Kind::File && (attr.nlink <= 1 || linked.insert(ino))),
             // Metadata's own check has reported what is wrong with it.
-            Ok(_) | Err(MetaError::NotFound | MetaError::Stale | MetaError::Corrupt(_)) => return Ok(()),
-            Err(e) => return Err(e.into()),
-        };
-        if attr.nlink > 1 && !self.linked.insert(ino) {
-            return Ok(());
+            Err(MetaError::NotFound | MetaError::Stale | MetaError::Corrupt(_)) => Ok(false),
+            Err(e) => Err(e.into()),
         }
+    }
+
+    async fn files(&self, files: Vec<(InodeNo, String)>, recorder: &mut Recorder<'_>) -> Result<()> {
+        let mut checks = stream::iter(files).map(|(ino, path)| self.file(ino, path)).buffered(FILES);
+        while let Some(checked) = checks.next().await {
+            let Checked { bad, bytes_read } = checked?;
+            recorder.report.bytes_read += bytes_read;
+            recorder.report.files_read += u64::from(self.data);
+            if let Some(message) = bad.message() {
+                recorder.report.damaged_files += 1;
+                recorder.error("damaged-file", message, DAMAGED);
+                if recorder.report.damaged.len() < DAMAGED_KEPT {
+                    recorder.report.damaged.push(bad);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(&self, ino: InodeNo, path: String) -> Result<Checked> {
         // A local store never waits: let others have the thread.
         tokio::task::yield_now().await;
-        let mut bad = DamagedFile::new(path.to_owned(), ino.0);
+        let mut checked = Checked { bad: DamagedFile::new(path, ino.0), bytes_read: 0 };
         let mut offset = 0;
         loop {
             let chunk = match next_chunk(self.volume, ino, offset) {
@@ -118,21 +167,13 @@ impl Walk<'_, '_> {
                 }
                 Err(e) => return Err(e),
             };
-            self.chunk(ino, chunk, &mut bad).await?;
+            self.chunk(ino, chunk, &mut checked).await?;
             offset = (u64::from(chunk) + 1) * CHUNK_SIZE;
         }
-        self.recorder.report.files_read += u64::from(self.data);
-        if let Some(message) = bad.message() {
-            self.recorder.report.damaged_files += 1;
-            self.recorder.error("damaged-file", message, DAMAGED);
-            if self.recorder.report.damaged.len() < DAMAGED_KEPT {
-                self.recorder.report.damaged.push(bad);
-            }
-        }
-        Ok(())
+        Ok(checked)
     }
 
-    async fn chunk(&mut self, ino: InodeNo, chunk: u32, bad: &mut DamagedFile) -> Result<()> {
+    async fn chunk(&self, ino: InodeNo, chunk: u32, checked: &mut Checked) -> Result<()> {
         let map = match self.volume.meta.extents(ino, chunk) {
             Ok(map) => map,
             Err(MetaError::NotFound | MetaError::Stale | MetaError::Corrupt(_)) => return Ok(()),
@@ -149,42 +190,81 @@ impl Walk<'_, '_> {
                 } else {
                     format!("{} is lost", slice.segment.object_key())
                 };
-                bad.add(base + u64::from(extent.start), extent.len, &why);
+                checked.bad.add(base + u64::from(extent.start), extent.len, &why);
             } else if self.data {
                 pieces.extend((0..extent.len).step_by(PIECE as usize).map(|from| (extent, from)));
             }
         }
-        let volume = self.volume;
         let mut reads = stream::iter(pieces)
             .map(|(extent, from)| async move {
                 let len = PIECE.min(extent.len - from);
-                (extent, from, len, read_extent(volume, ino, &extent.data, from, len).await)
+                let permit = self.reads.acquire().await;
+                let read = self.read(ino, &extent.data, from, len).await;
+                // What was read is not looked at again.
+                let read = read.map(|parts| parts.map(|parts| parts.iter().map(|p| p.len() as u64).sum()));
+                drop(permit);
+                (extent, from, len, read)
             })
             .buffered(CONCURRENCY);
         while let Some((extent, from, len, read)) = reads.next().await {
-            self.done = self.done.saturating_add(u64::from(len));
-            let (done, total) = (self.done, self.total);
+            let done = self.done.fetch_add(u64::from(len), Relaxed) + u64::from(len);
+            let total = self.total;
             (self.progress)(Progress { phase: "reading files", done, total, unit: Unit::Bytes });
-            self.judge(ino, chunk, extent, from, len, read, bad).await?;
+            self.judge(ino, chunk, extent, from, len, read, checked).await?;
         }
         Ok(())
     }
 
+    /// As [`read_extent`]; what lies close together in the store is brought together.
+    async fn read(&self, ino: InodeNo, data: &ExtentData, from: u32, len: u32) -> Result<Option<Vec<Bytes>>> {
+        if let ExtentData::Segment(slice) = data
+            && slice.run_len <= self.volume.superblock.inline_max
+            && let Some(parts) = self.read_through_spans(slice, from, len).await?
+        {
+            return Ok(Some(parts));
+        }
+        read_extent(self.volume, ino, data, from, len).await
+    }
+
+    /// None if that does not give what is to be there: then it must be seen whether it is the store's fault.
+    async fn read_through_spans(
+        &self,
+        slice: &SegmentSlice,
+        from: u32,
+        len: u32,
+    ) -> Result<Option<Vec<Bytes>>> {
+        let volume = self.volume;
+        let Some(segment) = volume.meta.segment(slice.segment)? else { return Ok(None) };
+        let (key, wanted) = (slice.segment.object_key(), volume.codec.stored_range(slice, from, len));
+        let (mut parts, mut start) = (Vec::new(), wanted.start);
+        for span in spans(slice.segment, &wanted) {
+            let range = span.range(segment.stored);
+            if parts.is_empty() {
+                start = range.start;
+            }
+            match self.spans.get(span, volume.store.get_range(&key, range)).await {
+                Ok(part) => parts.push(part),
+                Err(_) => return Ok(None),
+            }
+        }
+        let Some(stored) = cut(&parts, start, &wanted) else { return Ok(None) };
+        Ok(volume.codec.decode(slice, from, len, stored).ok())
+    }
+
     #[allow(clippy::too_many_arguments)]
     async fn judge(
-        &mut self,
+        &self,
         ino: InodeNo,
         chunk: u32,
         extent: &Extent,
         from: u32,
         len: u32,
-        read: Result<Option<Vec<Bytes>>>,
-        bad: &mut DamagedFile,
+        read: Result<Option<u64>>,
+        checked: &mut Checked,
     ) -> Result<()> {
         let why = match read {
-            Ok(Some(parts)) => {
-                let got: u64 = parts.iter().map(|p| p.len() as u64).sum();
-                self.recorder.report.bytes_read += got;
+            Ok(Some(got)) => {
+                checked.bytes_read += got;
                 return Ok(());
             }
             Ok(None) => "its inline value is missing".to_owned(),
@@ -207,8 +287,8 @@ impl Walk<'_, '_> {
                 _ => Some(why.clone()),
             };
             match lost {
-                Some(why) => bad.add(base + u64::from(extent.start + at), len, &why),
-                None => self.recorder.report.bytes_read += u64::from(len),
+                Some(why) => checked.bad.add(base + u64::from(extent.start + at), len, &why),
+                None => checked.bytes_read += u64::from(len),
             }
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Exposition {
             if !(name.starts_with("headrace_") || name.starts_with("process_")) {
                 wrong("without the name of the program before it");
             }
-            if !self.helps.get(name).is_some_and(|help| help.len() > 3) {
+            if self.helps.get(name).is_none_or(|help| help.len() <= 3) {
                 wrong("without help");
             }
             if (kind == "counter") != name.ends_with("_total") {

@@ -231,11 +231,15 @@ mod tests {
             let perform = |job: &Job| {
                 crate::worker::perform(job).unwrap_or_else(|failure| panic!("{}: {failure}", case.id))
             };
-            plan.setup.iter().chain(&plan.before).for_each(|job| drop(perform(job)));
+            for job in plan.setup.iter().chain(&plan.before) {
+                perform(job);
+            }
             let outcome = perform(&plan.timed);
             assert!(outcome.operations > 0, "{}", case.id);
             assert!(case.measure.of(&outcome) > 0.0, "{}", case.id);
-            (plan.after)(&outcome).iter().for_each(|job| drop(perform(job)));
+            for job in &(plan.after)(&outcome) {
+                perform(job);
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod metrics;
 mod notify;
 pub mod operations;
 mod overlap;
+mod private_socket;
 pub mod registry;
 pub mod runtime_dir;
 pub mod serve;

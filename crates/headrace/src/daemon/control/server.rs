@@ -2,8 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::protocol::{Line, MAX_REQUEST, PROGRESS_INTERVAL, Problem, Request, Step};
+use crate::daemon::private_socket::PrivateSocket;
 use crate::failure::{Context, Failure};
 
 /// Most commands served at a time; more wait.
@@ -66,46 +66,15 @@ pub trait Handler: Send + Sync + 'static {
 /// A bound socket; its file is removed when dropped.
 #[derive(Debug)]
 pub struct Server {
-    listener: UnixListener,
-    path: PathBuf,
-    file: Option<(u64, u64)>,
+    socket: PrivateSocket,
     connections: Arc<Semaphore>,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // The volume is free by now: the next daemon may have put its own socket there.
-        if self.file.is_some() && identity(&self.path) == self.file {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Device and inode of a file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    Some((meta.dev(), meta.ino()))
-}
-
 impl Server {
-    /// Binds `path`, replacing what a daemon that was killed left there: the caller holds the volume, so nobody else
-    /// serves it. The directory is private.
+    /// Binds `path`, as [`PrivateSocket::bind`].
     pub fn bind(path: &Path) -> Result<Server, Failure> {
-        let what = || format!("cannot create the control socket {}", crate::output::path(path));
-        match std::fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Failure::new(what()).because(&e)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path).map_err(|e| {
-            let failure = Failure::new(what()).because(&e);
-            // The kernel allows 108 bytes.
-            if path.as_os_str().len() >= 108 {
-                return failure.advise("The path is too long for a socket: choose a shorter --runtime-dir.");
-            }
-            failure
-        })?;
-        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Ok(Server { listener, path: path.to_owned(), file: identity(path), connections })
+        let socket = PrivateSocket::bind("control", path, "choose a shorter --runtime-dir")?;
+        Ok(Server { socket, connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)) })
     }
 
     /// Waits a moment until commands that are being served have their answers.
@@ -119,39 +88,20 @@ impl Server {
     pub async fn run<H: Handler>(&self, handler: Arc<H>) {
         loop {
             let Ok(permit) = Arc::clone(&self.connections).acquire_owned().await else { return };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let handler = Arc::clone(&handler);
-                    tokio::spawn(async move {
-                        if let Err(error) = serve(stream, handler).await {
-                            tracing::debug!(%error, "a control connection ended");
-                        }
-                        drop(permit);
-                    });
+            let (stream, peer) = self.socket.accept().await;
+            let handler = Arc::clone(&handler);
+            tokio::spawn(async move {
+                if let Err(error) = serve(stream, peer, handler).await {
+                    tracing::debug!(%error, "a control connection ended");
                 }
-                Err(error) => {
-                    // Out of descriptors, most likely; they come back.
-                    tracing::warn!(%error, "cannot accept a control connection");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-            }
+                drop(permit);
+            });
         }
     }
 }
 
-/// Whether a peer may control this daemon.
-pub fn allowed(peer: u32, own: u32) -> bool {
-    peer == own || peer == 0
-}
-
-async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> io::Result<()> {
-    let own = rustix::process::geteuid().as_raw();
-    let peer = stream.peer_cred()?.uid();
+async fn serve<H: Handler>(stream: UnixStream, peer: u32, handler: Arc<H>) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
-    if !allowed(peer, own) {
-        tracing::warn!(uid = peer, "refused a control connection");
-        return Ok(());
-    }
     let mut line = Vec::new();
     let mut read = BufReader::new(read.take(MAX_REQUEST));
     tokio::time::timeout(PEER_LIMIT, read.read_until(b'\n', &mut line)).await??;
@@ -339,12 +289,6 @@ mod tests {
         assert!(Blocking::connect(&path).is_ok());
         drop(new);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn only_the_owner_and_root_may_control() {
-        assert!(allowed(1000, 1000) && allowed(0, 1000));
-        assert!(!allowed(1001, 1000) && !allowed(1000, 0));
     }
 
     #[test]

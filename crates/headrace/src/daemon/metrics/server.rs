@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::answer::{answer, too_late};
 use super::place::MetricsPlace;
-use crate::daemon::control::server::allowed;
+use crate::daemon::private_socket::{PrivateSocket, cannot_accept};
 use crate::failure::{Context, Exit, Failure};
 
 /// Most clients served at a time, each listener for itself; more wait.
@@ -48,31 +47,9 @@ pub struct Places {
 /// Bound sockets; the file of one is removed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Server {
-    unix: Option<Unix>,
+    unix: Option<PrivateSocket>,
     tcp: Option<TcpListener>,
     places: Places,
-}
-
-#[derive(Debug)]
-struct Unix {
-    listener: UnixListener,
-    path: PathBuf,
-    file: Option<(u64, u64)>,
-}
-
-impl Drop for Unix {
-    fn drop(&mut self) {
-        // The volume is free by now: the next daemon may have put its own socket there.
-        if self.file.is_some() && identity(&self.path) == self.file {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Device and inode of a file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    Some((meta.dev(), meta.ino()))
 }
 
 impl Server {
@@ -84,7 +61,8 @@ impl Server {
         if place == MetricsPlace::Off {
             return Ok(Server::default());
         }
-        let unix = bind_unix(socket)?;
+        let otherwise = "choose a shorter --runtime-dir, or do without with --metrics off";
+        let unix = PrivateSocket::bind("metrics", socket, otherwise)?;
         let mut places = Places { socket: Some(socket.to_owned()), address: None };
         let tcp = match place {
             MetricsPlace::Address(address) => {
@@ -115,7 +93,7 @@ impl Server {
     pub async fn run(self, gather: Gather) {
         let unix = async {
             match &self.unix {
-                Some(unix) => serve_unix(&unix.listener, &gather).await,
+                Some(unix) => serve_unix(unix, &gather).await,
                 None => std::future::pending().await,
             }
         };
@@ -129,49 +107,16 @@ impl Server {
     }
 }
 
-fn bind_unix(path: &Path) -> Result<Unix, Failure> {
-    let what = || format!("cannot create the metrics socket {}", crate::output::path(path));
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Failure::new(what()).because(&e)),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(|e| {
-        let failure = Failure::new(what()).because(&e);
-        // The kernel allows 108 bytes.
-        if path.as_os_str().len() >= 108 {
-            return failure.advise(
-                "The path is too long for a socket: choose a shorter --runtime-dir, or do without with --metrics off.",
-            );
-        }
-        failure
-    })?;
-    // Its directory is private already; who is on the other end is looked at as well.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).context(what)?;
-    Ok(Unix { listener, path: path.to_owned(), file: identity(path) })
-}
-
-async fn serve_unix(listener: &UnixListener, gather: &Gather) {
-    let own = rustix::process::geteuid().as_raw();
+async fn serve_unix(socket: &PrivateSocket, gather: &Gather) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                match stream.peer_cred() {
-                    Ok(peer) if allowed(peer.uid(), own) => {}
-                    peer => {
-                        tracing::warn!(uid = peer.ok().map(|p| p.uid()), "refused a metrics connection");
-                        continue;
-                    }
-                }
-                let gather = Arc::clone(gather);
-                tokio::spawn(async move {
-                    converse(stream, gather).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => cannot_accept(&error).await,
-        }
+        let (stream, _) = socket.accept().await;
+        let gather = Arc::clone(gather);
+        tokio::spawn(async move {
+            converse(stream, gather).await;
+            drop(permit);
+        });
     }
 }
 
@@ -187,15 +132,9 @@ async fn serve_tcp(listener: &TcpListener, gather: &Gather) {
                     drop(permit);
                 });
             }
-            Err(error) => cannot_accept(&error).await,
+            Err(error) => cannot_accept("metrics", &error).await,
         }
     }
-}
-
-async fn cannot_accept(error: &io::Error) {
-    // Out of descriptors, most likely; they come back.
-    tracing::warn!(%error, "cannot accept a metrics connection");
-    tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 /// One request and its answer: a client that asks every few seconds need not keep one of few places.
@@ -225,6 +164,7 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
 #[cfg(test)]
 mod tests {
     use headrace_metrics::{Collection, Unit};
+    use std::os::unix::fs::MetadataExt as _;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpStream, UnixStream};
 

@@ -28,11 +28,11 @@ pub mod harness {
 pub mod mount;
 mod session;
 
+pub use abi::Opcode;
 pub use errno::Errno;
 pub use file_system::{
     Attr, Caller, DirEntry, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply, RenameMode,
     Result, SetAttr, StatFs, Time, XattrMode,
 };
 pub use mount::{MountEntry, MountError, MountOptions, UnmountError};
-pub use abi::Opcode;
 pub use session::{MountConfig, Operation, ProcessName, Session, SubscribeError, Subscription};

@@ -39,8 +39,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes one of many results as JSON on a line of its own; like [`print_on`].
 pub fn print_json_line(value: &impl Serialize) -> Result<ControlFlow<()>, Failure> {
-    let mut text =
-        serde_json::to_string(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
+    let mut text = serde_json::to_string(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
     text.push('\n');
     print_on(&text)
 }

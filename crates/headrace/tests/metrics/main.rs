@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use headrace_testbed::process::wait_until;
 use headrace_testbed::volume::native_only;
+use headrace_testbed::writer::own_descriptors;
 use headrace_testbed::{Backing, MountOptions, Run, TestVolume, pattern};
 use rustix::process::Signal;
 
@@ -136,6 +137,8 @@ fn what_is_under_way_ends() {
     let writer = {
         let path = mounted.join("file");
         std::thread::spawn(move || {
+            // The programs that look meanwhile must not wait for what was written.
+            own_descriptors();
             fs::write(&path, pattern(1, 40 << 20)).unwrap();
             fs::File::open(&path).unwrap().sync_all().unwrap();
         })

@@ -61,10 +61,13 @@ impl Maintenance {
             self.next_round = self.started.elapsed() + ROUND;
         }
         if now >= self.next_sweep {
-            let swept = vfs.runtime.block_on(gc(&vfs.volume, vfs.options.grace, false, &|_| ()));
-            match swept {
-                Ok(report) => tracing::info!(?report, "looked for unknown objects"),
-                Err(error) => tracing::warn!(%error, "cannot look for unknown objects; tried again tomorrow"),
+            let sweep = gc(&vfs.volume, vfs.options.grace, false, &|_| ());
+            match vfs.background.until_stopped(&vfs.runtime, sweep) {
+                None => return Duration::ZERO,
+                Some(Ok(report)) => tracing::info!(?report, "looked for unknown objects"),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "cannot look for unknown objects; tried again tomorrow")
+                }
             }
             self.next_sweep = self.started.elapsed() + SWEEP;
         }
@@ -72,12 +75,13 @@ impl Maintenance {
     }
 
     fn pack(&mut self, vfs: &Vfs, max_bytes: u64) {
-        match vfs.runtime.block_on(pack(&vfs.volume, max_bytes)) {
-            Ok(report) => {
+        match vfs.background.until_stopped(&vfs.runtime, pack(&vfs.volume, max_bytes)) {
+            None => {}
+            Some(Ok(report)) => {
                 tracing::debug!(?report, "packed small files");
                 self.planner.packed(self.started.elapsed(), report.bytes);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 tracing::warn!(%error, "packing small files failed; it is tried again");
                 self.planner.failed(self.started.elapsed());
             }
@@ -90,22 +94,26 @@ impl Maintenance {
             if vfs.background.stopping() {
                 return;
             }
-            match vfs.runtime.block_on(compact_chunk(&vfs.volume, ino, chunk)) {
-                Ok(report) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),
-                Err(error) => tracing::warn!(%ino, chunk, %error, "cannot compact a chunk"),
+            match vfs.background.until_stopped(&vfs.runtime, compact_chunk(&vfs.volume, ino, chunk)) {
+                None => return,
+                Some(Ok(report)) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),
+                Some(Err(error)) => tracing::warn!(%ino, chunk, %error, "cannot compact a chunk"),
             }
         }
     }
 
     fn round(&mut self, vfs: &Vfs) {
         let now = SystemTime::now();
-        match vfs.runtime.block_on(self.compactor.round(&vfs.volume, now, &|_| ())) {
-            Ok(report) => tracing::debug!(?report, "compacted segments"),
-            Err(error) => tracing::warn!(%error, "cannot compact segments"),
+        let compacted = self.compactor.round(&vfs.volume, now, &|_| ());
+        match vfs.background.until_stopped(&vfs.runtime, compacted) {
+            None => return,
+            Some(Ok(report)) => tracing::debug!(?report, "compacted segments"),
+            Some(Err(error)) => tracing::warn!(%error, "cannot compact segments"),
         }
-        match vfs.runtime.block_on(gc_dead(&vfs.volume, now, vfs.options.grace)) {
-            Ok(report) => tracing::debug!(?report, "deleted dead segments"),
-            Err(error) => tracing::warn!(%error, "cannot delete dead segments"),
+        match vfs.background.until_stopped(&vfs.runtime, gc_dead(&vfs.volume, now, vfs.options.grace)) {
+            None => {}
+            Some(Ok(report)) => tracing::debug!(?report, "deleted dead segments"),
+            Some(Err(error)) => tracing::warn!(%error, "cannot delete dead segments"),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use headrace_layout::InodeNo;
 use headrace_volume::ScrubStatus;
 use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ const LONGEST_REST: Duration = Duration::from_secs(24 * 3600);
 #[derive(Default)]
 pub(crate) struct Background {
     stopping: AtomicBool,
+    /// Told when that is set.
+    stopped: Notify,
     reclaim: Signal,
     maintenance: Signal,
     scrub: Signal,
@@ -85,9 +88,10 @@ impl Background {
         Ok(())
     }
 
-    /// Ends all of it; what is under way is finished first.
+    /// Ends all of it. Work on the volume's shape is dropped where it is; the rest that is under way is finished first.
     pub(crate) async fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.stopped.notify_waiters();
         self.reclaim.raise();
         self.maintenance.raise();
         self.scrub.raise();
@@ -117,6 +121,25 @@ impl Background {
             self.scrub.wait(left);
         }
         false
+    }
+
+    /// Does work that may be dropped at any point, as by a crash; none when everything is to end first. A store may be slow, and
+    /// nobody who unmounts wants to wait for tidying up.
+    fn until_stopped<T>(&self, runtime: &Handle, work: impl Future<Output = T>) -> Option<T> {
+        runtime.block_on(async {
+            let stopped = self.stopped.notified();
+            tokio::pin!(stopped);
+            // From here on it is not missed.
+            stopped.as_mut().enable();
+            if self.stopping() {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                () = stopped => None,
+                done = work => Some(done),
+            }
+        })
     }
 
     fn stopping(&self) -> bool {

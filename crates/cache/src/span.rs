@@ -98,6 +98,32 @@ impl SpanCache {
         Ok(got)
     }
 
+    /// The stored range `wanted` of a segment object of `stored_len` bytes, through spans; `fetch` brings those that are absent.
+    /// `None` if the object is too short for it.
+    ///
+    /// # Errors
+    /// Those of `fetch`.
+    pub async fn read<E, F>(
+        &self,
+        segment: SegmentId,
+        stored_len: u64,
+        wanted: &Range<u64>,
+        fetch: impl Fn(Range<u64>) -> F,
+    ) -> Result<Option<Bytes>, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        let (mut parts, mut start) = (Vec::new(), wanted.start);
+        for span in spans(segment, wanted) {
+            let range = span.range(stored_len);
+            if parts.is_empty() {
+                start = range.start;
+            }
+            parts.push(self.get(span, fetch(range)).await?);
+        }
+        Ok(cut(&parts, start, wanted))
+    }
+
     /// Adds what it holds and what it was good for.
     pub fn collect(&self, into: &mut Collection) {
         let label = [("cache", "spans")];

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use headrace_cache::{SPAN, cut, spans};
+use headrace_cache::{SPAN, spans};
 use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, InodeNo, SegmentSlice};
 use headrace_meta::Time;
 use headrace_store::ErrorKind;
@@ -226,17 +226,9 @@ impl Vfs {
             return Err(Missed::Moved(Error::Missing(format!("segment {} is not known", slice.segment))));
         };
         let key = slice.segment.object_key();
-        let mut parts = Vec::new();
-        let mut start = wanted.start;
-        for span in spans(slice.segment, wanted) {
-            let range = span.range(segment.stored);
-            if parts.is_empty() {
-                start = range.start;
-            }
-            let fetched = self.spans.get(span, self.volume.store.get_range(&key, range)).await;
-            parts.push(fetched.map_err(not_found_is_moved)?);
-        }
-        cut(&parts, start, wanted).ok_or_else(|| {
+        let fetch = |range| self.volume.store.get_range(&key, range);
+        let read = self.spans.read(slice.segment, segment.stored, wanted, fetch).await;
+        read.map_err(not_found_is_moved)?.ok_or_else(|| {
             Error::Missing(format!("segment {} is shorter than its extents", slice.segment)).into()
         })
     }

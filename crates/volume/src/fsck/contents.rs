@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use headrace_cache::{SpanCache, cut, spans};
+use headrace_cache::SpanCache;
 use headrace_layout::{CHUNK_SIZE, Extent, ExtentData, InodeNo, SegmentId, SegmentSlice};
 use headrace_meta::{Kind, LOST_SEGMENT, MetaError};
 use tokio::sync::Semaphore;
@@ -236,18 +236,10 @@ impl Walk<'_> {
         let volume = self.volume;
         let Some(segment) = volume.meta.segment(slice.segment)? else { return Ok(None) };
         let (key, wanted) = (slice.segment.object_key(), volume.codec.stored_range(slice, from, len));
-        let (mut parts, mut start) = (Vec::new(), wanted.start);
-        for span in spans(slice.segment, &wanted) {
-            let range = span.range(segment.stored);
-            if parts.is_empty() {
-                start = range.start;
-            }
-            match self.spans.get(span, volume.store.get_range(&key, range)).await {
-                Ok(part) => parts.push(part),
-                Err(_) => return Ok(None),
-            }
-        }
-        let Some(stored) = cut(&parts, start, &wanted) else { return Ok(None) };
+        let fetch = |range| volume.store.get_range(&key, range);
+        let Ok(Some(stored)) = self.spans.read(slice.segment, segment.stored, &wanted, fetch).await else {
+            return Ok(None);
+        };
         Ok(volume.codec.decode(slice, from, len, stored).ok())
     }
 

@@ -67,10 +67,11 @@ fn in_mount(
     scratch: Option<&Path>,
 ) -> Result<(Measured, Outcome)> {
     site.server.set(profile)?;
+    drop_caches()?;
     if let Some(scratch) = scratch {
+        // After dropping caches: mount-s3 loses an empty directory that the kernel forgets.
         std::fs::create_dir_all(scratch).context(|| format!("creating {}", scratch.display()))?;
     }
-    drop_caches()?;
     jobs(&plan.before, None)?;
     mount.reset_peak();
     let (counters, cpu) = (site.server.counters(), mount.cpu());

@@ -87,8 +87,10 @@ const RCLONE_TUNED: [&str; 22] = [
     "--vfs-fast-fingerprint",
     "--use-server-modtime",
 ];
-/// The settings of its own published comparison.
-const GEESEFS_TUNED: [&str; 9] = [
+/// The settings of its own published comparison; files that may be executed, since it keeps no permissions.
+const GEESEFS_TUNED: [&str; 11] = [
+    "--file-mode",
+    "0755",
     "--no-checksum",
     "--memory-limit",
     "4000",

@@ -40,24 +40,24 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// For figures that are published.
+    /// For figures that are published: every case twice on both networks in under an hour.
     pub fn full() -> Scale {
         Scale {
-            big: 512 << 20,
-            written: 256 << 20,
-            rewritten: 64 << 20,
-            middle: 128 << 20,
-            part: 16 << 20,
+            big: 256 << 20,
+            written: 128 << 20,
+            rewritten: 32 << 20,
+            middle: 64 << 20,
+            part: 8 << 20,
             small: 20_000,
             fresh: 20_000,
             tree: 1_000,
-            random: 4_000,
-            limit: Duration::from_secs(6),
-            program_limit: Duration::from_secs(45),
+            random: 1_000,
+            limit: Duration::from_secs(2),
+            program_limit: Duration::from_secs(20),
         }
     }
 
-    /// For a first look, and to see that all works: under ten minutes.
+    /// For a first look, and to see that all works: the cases of [`crate::cases::quick`] in under ten minutes.
     pub fn quick() -> Scale {
         Scale {
             big: 64 << 20,
@@ -69,8 +69,8 @@ impl Scale {
             fresh: 500,
             tree: 100,
             random: 300,
-            limit: Duration::from_secs(2),
-            program_limit: Duration::from_secs(10),
+            limit: Duration::from_secs(1),
+            program_limit: Duration::from_secs(8),
         }
     }
 

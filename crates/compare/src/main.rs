@@ -60,10 +60,10 @@ struct RunArgs {
     /// Networks, separated by commas; all by default.
     #[arg(long, value_delimiter = ',')]
     profile: Vec<Profile>,
-    /// How often each case is repeated, if time allows [default: 3; with --quick 1].
+    /// How often each case is repeated, if time allows [default: 2; with --quick 1].
     #[arg(long)]
     repeat: Option<u32>,
-    /// Small sizes, for a first look.
+    /// A first look: small sizes, and of each kind of case the one that tells most.
     #[arg(long)]
     quick: bool,
     /// Next to nothing, for tests of this program.
@@ -114,9 +114,13 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     let all = [Profile::Loopback, Profile::Slow];
     let options = runner::Options {
         subjects: args.subjects,
-        cases: args.cases,
+        cases: if args.quick && args.cases.is_empty() {
+            cases::quick().iter().map(|case| case.id.to_owned()).collect()
+        } else {
+            args.cases
+        },
         profiles: if args.profile.is_empty() { all.to_vec() } else { args.profile },
-        repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 3 }).max(1),
+        repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }).max(1),
         scale: match (args.tiny, args.quick) {
             (true, _) => Scale::tiny(),
             (false, true) => Scale::quick(),

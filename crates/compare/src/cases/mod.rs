@@ -181,6 +181,28 @@ pub fn all() -> Vec<Case> {
     .concat()
 }
 
+/// Those that a first look is made of: of each kind the one that tells most.
+pub fn quick() -> Vec<Case> {
+    all().into_iter().filter(|case| QUICK.contains(&case.id)).collect()
+}
+
+const QUICK: [&str; 14] = [
+    "sequential/1-by-1m",
+    "sequential/4-by-1m",
+    "sequential/32-by-256k",
+    "sequential/again",
+    "random/4k",
+    "random/128k",
+    "streams/4-on-one",
+    "streams/strided",
+    "write/sequential",
+    "write/fsync",
+    "small/create",
+    "small/read",
+    "programs/git-clone",
+    "programs/ls-lr",
+];
+
 /// What a group is called in a report.
 pub fn group_title(group: &str) -> &'static str {
     match group {
@@ -206,6 +228,7 @@ mod tests {
         let all = all();
         assert_eq!(all.iter().map(|case| case.id).collect::<BTreeSet<_>>().len(), all.len());
         assert!(all.iter().all(|case| group_title(case.group()) != "Others"));
+        assert_eq!(quick().len(), QUICK.len());
     }
 
     /// The plans of all cases on a plain directory: whatever they write is checked, and nothing fails.

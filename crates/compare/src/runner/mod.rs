@@ -169,8 +169,10 @@ fn choose_cases(options: &Options) -> Result<Vec<Case>> {
             "no case begins with {unknown:?}; `headrace-compare list` shows all"
         )));
     }
-    let wanted = |case: &Case| {
-        options.cases.is_empty() || options.cases.iter().any(|begin| case.id.starts_with(begin))
-    };
+    // A whole id is that case alone, though another one begins with it.
+    let ids: Vec<&str> = all.iter().map(|case| case.id).collect();
+    let meant = |id: &str, asked: &str| id == asked || (id.starts_with(asked) && !ids.contains(&asked));
+    let wanted =
+        |case: &Case| options.cases.is_empty() || options.cases.iter().any(|asked| meant(case.id, asked));
     Ok(all.into_iter().filter(wanted).collect())
 }

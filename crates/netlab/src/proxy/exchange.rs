@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::body::{Direction, End, Passage, Relay, Spoil};
 use super::wire::{Framing, Head, Wire};
-use super::{State, lock};
+use super::{State, lock, socket};
 use crate::fault::{Fate, Fault};
 use crate::operation::operation;
 
@@ -120,7 +120,7 @@ impl Session<'_> {
         self.server = None;
         let state = self.relay.state;
         let upstream = *lock(&state.upstream);
-        let stream = Arc::new(TcpStream::connect_timeout(&upstream, CONNECT)?);
+        let stream = Arc::new(socket::connect(upstream, CONNECT)?);
         if let Some(ends) = lock(&state.connections).get_mut(&self.number) {
             ends.server = Some(Arc::clone(&stream));
         }

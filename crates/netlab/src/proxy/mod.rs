@@ -7,6 +7,7 @@
 mod body;
 mod exchange;
 mod ledger;
+mod socket;
 mod wire;
 
 use std::collections::HashMap;
@@ -100,7 +101,7 @@ impl Proxy {
         conditions: Conditions,
         options: &Options,
     ) -> io::Result<Proxy> {
-        let listener = TcpListener::bind(options.listen).map_err(|error| {
+        let listener = socket::listen(options.listen).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen on {}: {error}", options.listen))
         })?;
         let address = listener.local_addr()?;
@@ -264,7 +265,7 @@ fn accept(first: TcpListener, address: SocketAddr, most: usize, state: &Arc<Stat
             continue;
         }
         let Some(open) = &listener else {
-            listener = TcpListener::bind(address).ok();
+            listener = socket::listen(address).ok();
             if listener.is_none() {
                 std::thread::sleep(Duration::from_millis(5));
             }

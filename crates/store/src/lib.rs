@@ -67,6 +67,18 @@ pub trait ObjectStore: Send + Sync + 'static {
     /// Reads exactly `range`; a shorter or longer body is [`ErrorKind::Corrupt`]. An empty range is answered without asking.
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>>;
 
+    /// Reads exactly `range` and hands its bytes over as they come, in order and each once, also if it took several attempts. If it
+    /// fails, what came before stays handed over.
+    fn get_range_to<'a>(
+        &'a self,
+        key: &'a str,
+        range: Range<u64>,
+        sink: &'a mut (dyn FnMut(Bytes) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let whole = self.get_range(key, range);
+        Box::pin(async move { whole.await.map(sink) })
+    }
+
     /// Reads a whole (small) object.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>>;
 

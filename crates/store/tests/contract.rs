@@ -71,10 +71,16 @@ async fn ranges(store: &Arc<dyn ObjectStore>) {
     for range in [0..1, 0..70_000, 1..2, 65_535..65_537, 69_999..70_000, 10..69_990] {
         let found = store.get_range("ranged", range.start as u64..range.end as u64).await.unwrap();
         assert!(found == body[range.clone()], "{range:?}");
+        let mut came = Vec::new();
+        let mut sink = |bytes: Bytes| came.extend_from_slice(&bytes);
+        store.get_range_to("ranged", range.start as u64..range.end as u64, &mut sink).await.unwrap();
+        assert!(came == body[range.clone()], "{range:?}");
     }
     assert_eq!(store.get_range("ranged", 5..5).await.unwrap(), "");
     for beyond in [69_999..70_001, 70_000..70_001, 100_000..100_010] {
         let error = store.get_range("ranged", beyond.clone()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Corrupt, "{beyond:?}: {error}");
+        let error = store.get_range_to("ranged", beyond.clone(), &mut |_| {}).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Corrupt, "{beyond:?}: {error}");
     }
 }

@@ -68,13 +68,17 @@ async fn what_passes_is_tried_again() {
 async fn passes(server: &Server, fault: Fault) {
     let proxy = FaultProxy::start(server.address);
     let store = open_plain(&format!("s3://bucket/{fault:?}"), &hurried(&proxy.endpoint())).unwrap();
-    let body = Bytes::from(vec![5; 5000]);
+    let body = Bytes::from_iter((0..5000u32).map(|at| (at % 251) as u8));
     proxy.next(&[fault, fault]);
     store.put("k", body.clone()).await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
     proxy.next(&[fault, Fault::Truncate(1000), Fault::ResetAnswer(2000), Fault::Truncate(0)]);
     assert_eq!(store.get("k").await.unwrap_or_else(|error| panic!("{fault:?}: {error}")), body);
     proxy.next(&[Fault::Truncate(1000), Fault::Shorten(7), fault, Fault::Shorten(1999)]);
     assert_eq!(store.get_range("k", 1000..3000).await.unwrap(), body[1000..3000]);
+    proxy.next(&[Fault::Truncate(1000), fault, Fault::ResetAnswer(500)]);
+    let mut came = Vec::new();
+    store.get_range_to("k", 0..5000, &mut |bytes| came.extend_from_slice(&bytes)).await.unwrap();
+    assert!(came == body, "each byte once, in order");
     proxy.next(&[fault]);
     assert_eq!(store.head("k").await.unwrap().size, 5000);
     proxy.next(&[fault, Fault::Truncate(30)]);

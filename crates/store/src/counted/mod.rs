@@ -113,6 +113,17 @@ impl ObjectStore for Counted {
         counted(&self.get, &self.tracker, "get", expected, length, self.store.get_range(key, range)).boxed()
     }
 
+    fn get_range_to<'a>(
+        &'a self,
+        key: &'a str,
+        range: Range<u64>,
+        sink: &'a mut (dyn FnMut(Bytes) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let length = range.end.saturating_sub(range.start);
+        let read = self.store.get_range_to(key, range, sink);
+        counted(&self.get, &self.tracker, "get", length, move |()| length, read).boxed()
+    }
+
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {
         counted(&self.get, &self.tracker, "get", 0, length, self.store.get(key)).boxed()
     }

@@ -121,26 +121,74 @@ impl RemoteStore {
         }
     }
 
-    async fn read(&self, key: &str, range: Option<Range<u64>>) -> Result<Bytes, StoreError> {
-        self.check("get", key)?;
-        let length = range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start));
-        if let Some(range) = &range {
-            if range.start > range.end {
-                return Err(self.refuse(
-                    ErrorKind::Unsupported,
-                    "get",
-                    key,
-                    "the range ends before it begins",
-                ));
-            }
-            if length > MAX_OBJECT {
-                let why = format!("{length} bytes are more than the {MAX_OBJECT} that are read at once");
-                return Err(self.refuse(ErrorKind::Unsupported, "get", key, why));
-            }
-            if length == 0 {
-                return Ok(Bytes::new());
+    /// One attempt to read what `left` says; it says less with every byte that was handed over.
+    async fn stream_once(
+        &self,
+        key: &str,
+        left: &mut Range<u64>,
+        sink: &mut (dyn FnMut(Bytes) + Send),
+    ) -> Result<(), Failure> {
+        let expected = left.end - left.start;
+        let reader = self.operator.reader(key).await?;
+        let mut stream = reader.into_stream(left.clone()).await?;
+        while let Some(buffer) = stream.next().await {
+            for chunk in buffer? {
+                let length = chunk.len() as u64;
+                if length > left.end - left.start {
+                    return Err(Failure::wrong_length(format!("asked for {expected} bytes and got more")));
+                }
+                left.start += length;
+                sink(chunk);
             }
         }
+        match left.end - left.start {
+            0 => Ok(()),
+            missing => Err(Failure::wrong_length(format!(
+                "asked for {expected} bytes and got {}: the object is shorter",
+                expected - missing
+            ))),
+        }
+    }
+
+    /// Checks a range to read; its length.
+    fn check_range(&self, key: &str, range: &Range<u64>) -> Result<u64, StoreError> {
+        let Some(length) = range.end.checked_sub(range.start) else {
+            return Err(self.refuse(ErrorKind::Unsupported, "get", key, "the range ends before it begins"));
+        };
+        if length > MAX_OBJECT {
+            let why = format!("{length} bytes are more than the {MAX_OBJECT} that are read at once");
+            return Err(self.refuse(ErrorKind::Unsupported, "get", key, why));
+        }
+        Ok(length)
+    }
+
+    async fn stream(
+        &self,
+        key: &str,
+        mut left: Range<u64>,
+        sink: &mut (dyn FnMut(Bytes) + Send),
+    ) -> Result<(), StoreError> {
+        self.check("get", key)?;
+        let length = self.check_range(key, &left)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut operation = self.begin("get", key, length);
+        loop {
+            match operation.attempt(self.stream_once(key, &mut left, sink)).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => operation.after(failure).await?,
+            }
+        }
+    }
+
+    async fn read(&self, key: &str, range: Option<Range<u64>>) -> Result<Bytes, StoreError> {
+        self.check("get", key)?;
+        let length = range.as_ref().map(|range| self.check_range(key, range)).transpose()?;
+        if length == Some(0) {
+            return Ok(Bytes::new());
+        }
+        let length = length.unwrap_or(0);
         let mut operation = self.begin("get", key, length);
         loop {
             match operation.attempt(self.read_once(key, range.clone())).await {
@@ -284,6 +332,15 @@ impl ObjectStore for RemoteStore {
 
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>> {
         self.read(key, Some(range)).boxed()
+    }
+
+    fn get_range_to<'a>(
+        &'a self,
+        key: &'a str,
+        range: Range<u64>,
+        sink: &'a mut (dyn FnMut(Bytes) + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.stream(key, range, sink).boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {

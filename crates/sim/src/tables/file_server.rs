@@ -1,0 +1,80 @@
+//! LU-9194 with the default controller: told nothing, on the model's server with its prefetcher on, off, and switched meanwhile.
+
+use super::founding::{Founding, Row};
+use crate::drive::{Controller, Outcome, Plant, ReaderSpec, Setup, default_controller, run};
+use crate::models::backend::{FILE, FileServer};
+use crate::models::lustre::{BLOCK, Parameters, reader_per_block};
+use headrace_flow::reading::Limits;
+use std::time::Duration;
+
+/// As much as the ticket's best cells have for one file.
+const MEMORY: u64 = 256 << 20;
+
+fn limits() -> Limits {
+    // The file server's own reads are of one block.
+    Limits { memory: MEMORY, request_max: BLOCK, requests: 256 }
+}
+
+fn speed(
+    prefetch: bool,
+    switches: &[(Duration, bool)],
+    until: u64,
+    controller: Box<dyn Controller>,
+) -> Outcome {
+    let store = FileServer::new(&Parameters::FITTED, prefetch, switches, 1);
+    let mut plant = Plant::new(vec![controller], Box::new(store));
+    let copy_rate = (BLOCK as f64 / reader_per_block().as_secs_f64()) as u64;
+    let readers = vec![ReaderSpec { len: FILE, ..ReaderSpec::sequential(1, copy_rate) }];
+    let setup = Setup { readers, memory: MEMORY, duration: Duration::from_secs(until), ..Setup::default() };
+    run(&setup, &mut plant, 1)
+}
+
+fn mb(outcome: &Outcome, from: u64, until: u64) -> f64 {
+    outcome.total().rate(Duration::from_secs(from), Duration::from_secs(until)) / 1e6
+}
+
+/// `best_on`, `best_off`: the model's best cells, MB/s.
+pub fn table(best_on: f64, best_off: f64) -> Founding {
+    let title = "LU-9194, the default controller on the model's server (document, model: best cells)";
+    let mut table = Founding { title, unit: "MB/s", rows: Vec::new(), checks: Vec::new() };
+    let default = || default_controller(limits());
+    let minutes = [(Duration::from_secs(30), false), (Duration::from_secs(60), true)];
+    let switched = speed(true, &minutes, 90, default());
+    let on = mb(&speed(true, &[], 30, default()), 3, 30);
+    let off = mb(&speed(false, &[], 30, default()), 3, 30);
+    for (setting, document, best, reached) in [
+        ("prefetcher on", 910.0, best_on, on),
+        ("prefetcher off", 1100.0, best_off, off),
+        ("on, before it is switched", 910.0, best_on, mb(&switched, 3, 30)),
+        ("off, from 3 s after that", 1100.0, best_off, mb(&switched, 33, 60)),
+        ("on again, from 3 s after that", 910.0, best_on, mb(&switched, 63, 90)),
+    ] {
+        let share = reached / best;
+        table.check(share >= 0.95, format!("{setting}: {:.1} % of the best cell", share * 100.0));
+        let setting = setting.to_owned();
+        table.rows.push(Row { setting, document: Some(document), model: Some(best), default: Some(reached) });
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::fixed::{Fixed, Settings};
+
+    /// The server through a plant: its prefetcher makes one at a time fast; without it only many are.
+    #[test]
+    fn fixed_settings_show_both_optima() {
+        let fixed = |prefetch, concurrency| {
+            let hand = Settings { window: 200 << 20, concurrency, part: BLOCK, memory: MEMORY };
+            let outcome = speed(prefetch, &[], 4, Box::new(Fixed::new(hand)));
+            assert_eq!(outcome.violations, Vec::<String>::new());
+            mb(&outcome, 1, 4)
+        };
+        let [on_one, on_many, off_one, off_many] =
+            [(true, 1), (true, 64), (false, 1), (false, 64)].map(|(p, c)| fixed(p, c));
+        // A window that is topped up with each read sends little out of order: many do not hurt here as they do in the ticket.
+        let ordered = on_one > 3.0 * off_one && on_one > 0.9 * on_many;
+        assert!(ordered && off_many > 3.0 * off_one, "{on_one} {on_many} {off_one} {off_many}");
+    }
+}

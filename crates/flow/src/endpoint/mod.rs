@@ -1,0 +1,271 @@
+//! What is learned of one endpoint (an object store, or one address of it) from the fetches sent to it, and what follows
+//! from that: how many may be in flight, how fast it delivers, and when a fetch is late enough to be sent a second time.
+//!
+//! [`Endpoint`] is told what happens to each fetch and answers; it never asks for anything itself.
+
+pub mod bandwidth;
+#[cfg(test)]
+mod closed_loop;
+pub mod hedge;
+pub mod latency;
+pub mod limit;
+#[cfg(test)]
+pub(crate) mod model;
+
+use std::time::Duration;
+
+use bandwidth::Bandwidth;
+use hedge::Hedge;
+use latency::LeastLatency;
+use limit::{Finished, Limit};
+
+use crate::backoff::Failure;
+use crate::reading::FetchId;
+
+/// Fetches that are followed at most: what is beyond (a mistake of the caller) is ignored, so that memory is bounded.
+const FOLLOWED: usize = 1 << 16;
+
+/// With nothing in flight for longer than this, the readers pause; shorter gaps are part of fetching one at a time.
+const IDLE: Duration = Duration::from_millis(10);
+
+/// The constants of an [`Endpoint`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tuning {
+    /// How many may be in flight.
+    pub limit: limit::Tuning,
+    /// Second attempts.
+    pub hedge: hedge::Tuning,
+    /// Delivery rate.
+    pub bandwidth: bandwidth::Tuning,
+    /// How long the least latency is remembered.
+    pub latency_window: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            limit: limit::Tuning::default(),
+            hedge: hedge::Tuning::default(),
+            bandwidth: bandwidth::Tuning::default(),
+            latency_window: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A fetch in flight.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    fetch: FetchId,
+    started: Duration,
+    first_byte: Option<Duration>,
+    /// When it was sent or its newest bytes arrived.
+    last: Duration,
+    bytes: u64,
+    /// It is a second attempt, or has one.
+    paired: bool,
+}
+
+/// Everything that is known of one endpoint.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    limit: Limit,
+    hedge: Hedge,
+    bandwidth: Bandwidth,
+    least: LeastLatency,
+    /// By name.
+    flights: Vec<Flight>,
+    /// Mean size of fetches lately, bytes.
+    size: Option<f64>,
+    /// No fetch is due for a second attempt before.
+    hedge_at: Option<Duration>,
+    /// When the newest bytes arrived.
+    newest: Duration,
+}
+
+impl Endpoint {
+    /// Nothing is known yet. Never more than `most` fetches (at least 1) will be allowed.
+    pub fn new(tuning: Tuning, most: usize) -> Endpoint {
+        Endpoint {
+            limit: Limit::new(tuning.limit, most),
+            hedge: Hedge::new(tuning.hedge),
+            bandwidth: Bandwidth::new(tuning.bandwidth),
+            least: LeastLatency::new(tuning.latency_window),
+            flights: Vec::with_capacity(most.min(1024)),
+            size: None,
+            hedge_at: None,
+            newest: Duration::ZERO,
+        }
+    }
+
+    /// So many streams (readers that are fetched ahead for) share it: at least two fetches are allowed when there are two.
+    pub fn streams(&mut self, count: usize) {
+        self.limit.set_least(count.clamp(1, 2));
+    }
+
+    /// `fetch`, of `bytes` bytes, is sent. `hedge`: it is the second attempt of another one.
+    ///
+    /// Call it for every fetch, also beyond what is [`allowed`](Endpoint::allowed): hedges and urgent ones may go beyond it.
+    pub fn started(&mut self, now: Duration, fetch: FetchId, bytes: u64, hedge: bool) {
+        let at = self.flights.partition_point(|flight| flight.fetch < fetch);
+        if self.flights.len() >= FOLLOWED || self.flights.get(at).is_some_and(|flight| flight.fetch == fetch)
+        {
+            return;
+        }
+        if self.flights.is_empty() && now.saturating_sub(self.newest) > IDLE {
+            self.bandwidth.resumed(now);
+        }
+        let flight = Flight { fetch, started: now, first_byte: None, last: now, bytes: 0, paired: hedge };
+        self.flights.insert(at, flight);
+        self.limit.started(now);
+        self.size = Some(self.size.map_or(bytes as f64, |size| size + (bytes as f64 - size) / 16.0));
+        if !hedge {
+            self.hedge.started();
+            let due = self.hedge.due(now, false);
+            self.hedge_at = Some(self.hedge_at.map_or(due, |at| at.min(due)));
+        }
+    }
+
+    /// So many more bytes of `fetch` arrived. The first call for a fetch (zero bytes will do) is its first byte.
+    pub fn progress(&mut self, now: Duration, fetch: FetchId, bytes: u64) {
+        let Some(flight) = self.position(fetch).and_then(|at| self.flights.get_mut(at)) else { return };
+        flight.bytes = flight.bytes.saturating_add(bytes);
+        let since_last = now.saturating_sub(flight.last);
+        flight.last = flight.last.max(now);
+        if flight.first_byte.is_none() {
+            let latency = now.saturating_sub(flight.started);
+            flight.first_byte = Some(latency);
+            self.limit.answered(flight.started, latency);
+            self.least.record(now, latency);
+            self.hedge.answered(latency);
+        } else if bytes > 0 {
+            self.hedge.paused(since_last);
+        }
+        self.newest = self.newest.max(now);
+        let (in_flight, allowed) = (self.limit.in_flight(), self.limit.allowed());
+        let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed;
+        self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);
+        self.limit.delivered(now, bytes);
+    }
+
+    /// `fetch` is complete. Its bytes were reported by [`progress`](Endpoint::progress).
+    pub fn finished(&mut self, now: Duration, fetch: FetchId) {
+        let Some(flight) = self.take(fetch) else { return };
+        let duration = now.saturating_sub(flight.started);
+        let finished = Finished {
+            started: flight.started,
+            bytes: flight.bytes,
+            latency: flight.first_byte.unwrap_or(duration),
+            duration,
+        };
+        self.limit.finished(now, &finished);
+    }
+
+    /// `fetch` failed and is no longer in flight.
+    pub fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
+        if let Some(flight) = self.take(fetch) {
+            self.limit.failed(now, flight.started, how);
+        }
+    }
+
+    /// `fetch` was given up by us (the reader went elsewhere, or the other one of a hedged pair has won).
+    pub fn cancelled(&mut self, now: Duration, fetch: FetchId) {
+        let Some(flight) = self.take(fetch) else { return };
+        let waited = now.saturating_sub(flight.started);
+        if flight.first_byte.is_none() && waited >= self.hedge.late() {
+            self.hedge.answered(waited);
+        }
+        self.limit.cancelled(now);
+    }
+
+    /// How many fetches may be in flight now: more may be started while [`in_flight`](Endpoint::in_flight) is below it.
+    ///
+    /// It grows only while it is used: start fetches up to it, at once, whenever there is something worth fetching. (When
+    /// `in_flight` stays below it for some time, the readers are the limit, and nothing is learned about the endpoint's.)
+    pub fn allowed(&self) -> usize {
+        self.limit.allowed()
+    }
+
+    /// How many fetches are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.limit.in_flight()
+    }
+
+    /// Bytes per second that the endpoint delivered lately at best (all fetches together); `None` before anything arrived.
+    ///
+    /// While the readers are the limit this is what they wanted, not what the endpoint can do: give windows a gain above it.
+    pub fn bandwidth(&self) -> Option<u64> {
+        self.bandwidth.get()
+    }
+
+    /// The least time from sending a fetch to its first byte, over the last ten seconds or so.
+    pub fn latency_least(&self) -> Option<Duration> {
+        self.least.get()
+    }
+
+    /// The usual (median) time from sending a fetch to its first byte.
+    pub fn latency(&self) -> Option<Duration> {
+        self.hedge.median()
+    }
+
+    /// How long a fetch of `bytes` takes from being sent to its last byte while the endpoint is not loaded.
+    pub fn duration(&self, bytes: u64) -> Option<Duration> {
+        let (latency, per_byte) = self.limit.unloaded()?;
+        Duration::try_from_secs_f64(latency + per_byte * bytes as f64).ok()
+    }
+
+    /// Bytes that must be in flight, or requested, to keep the endpoint busy: what all windows together need at least.
+    /// (What is allowed in flight, times the mean size of the fetches lately.)
+    pub fn bytes_in_flight_wanted(&self) -> Option<u64> {
+        self.size.map(|size| (size * self.allowed() as f64) as u64)
+    }
+
+    /// Bytes per second that one fetch of `bytes` after the other would bring at best; for [`crate::order::Probe`].
+    pub fn alone(&self, bytes: u64) -> Option<u64> {
+        let (_, per_byte) = self.limit.unloaded()?;
+        let seconds = self.least.get()?.as_secs_f64() + per_byte * bytes as f64;
+        Some((bytes as f64 / seconds.max(1e-6)) as u64)
+    }
+
+    /// When `fetch` is late enough to be sent a second time, if nothing arrives until then; `None` if it is not to be
+    /// hedged (it is a hedge, it has one, or it is not in flight).
+    pub fn hedge_due(&self, fetch: FetchId) -> Option<Duration> {
+        let flight = self.position(fetch).and_then(|at| self.flights.get(at))?;
+        self.due(flight)
+    }
+
+    /// When to call [`hedge`](Endpoint::hedge) next: no fetch is due before. It may turn out that none is then.
+    pub fn hedge_at(&self) -> Option<Duration> {
+        self.hedge_at.filter(|_| self.hedge.affordable())
+    }
+
+    /// A fetch that is due at `now` and that the budget allows to be sent a second time; ask until `None`. The caller sends
+    /// the second one now and reports it with [`started`](Endpoint::started); each fetch is named once.
+    pub fn hedge(&mut self, now: Duration) -> Option<FetchId> {
+        if self.hedge_at()? > now {
+            return None;
+        }
+        let found = self.flights.iter().position(|flight| self.due(flight).is_some_and(|due| due <= now));
+        match found.and_then(|at| self.flights.get_mut(at)) {
+            Some(flight) if self.hedge.take() => {
+                flight.paired = true;
+                Some(flight.fetch)
+            }
+            _ => {
+                self.hedge_at = self.flights.iter().filter_map(|flight| self.due(flight)).min();
+                None
+            }
+        }
+    }
+
+    fn due(&self, flight: &Flight) -> Option<Duration> {
+        (!flight.paired).then(|| self.hedge.due(flight.last, flight.first_byte.is_some()))
+    }
+
+    fn position(&self, fetch: FetchId) -> Option<usize> {
+        self.flights.binary_search_by_key(&fetch, |flight| flight.fetch).ok()
+    }
+
+    fn take(&mut self, fetch: FetchId) -> Option<Flight> {
+        self.position(fetch).map(|at| self.flights.remove(at))
+    }
+}

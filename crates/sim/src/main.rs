@@ -8,7 +8,17 @@ use headrace_sim::models::lustre::{Effort, fit};
 use headrace_sim::scenarios::{FAMILIES, Family, Summary, judge, run_all, sensitivity};
 use headrace_sim::tables;
 use serde_json::json;
+use std::io::Write as _;
 use std::process::ExitCode;
+
+/// Prints a line. Whoever reads may stop reading (`| head`): that ends the program, and is no error.
+macro_rules! say {
+    ($($text:tt)*) => {
+        if writeln!(std::io::stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    };
+}
 
 /// Flow control in virtual time: founding tables, scenarios, fits.
 #[derive(Parser)]
@@ -87,7 +97,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(&error),
         },
         Command::FitLustre(options) => {
-            println!("{}", tables::lustre::fit_text(&options));
+            say!("{}", tables::lustre::fit_text(&options));
             ExitCode::SUCCESS
         }
     }
@@ -125,11 +135,11 @@ fn show_sensitivity(families: &[Family], seeds: u64, json: bool) -> ExitCode {
             let small = effect.moved.abs() <= SENSITIVE;
             holds &= small;
             if json {
-                println!("{}", json!(effect));
+                say!("{}", json!(effect));
             } else {
                 let (name, family) = (effect.constant, effect.family);
                 let broken = if small { "" } else { "  BROKEN" };
-                println!("{name:32} x{factor:<5} {:+6.1} % of {family}{broken}", effect.moved * 100.0);
+                say!("{name:32} x{factor:<5} {:+6.1} % of {family}{broken}", effect.moved * 100.0);
             }
         }
     }
@@ -140,7 +150,8 @@ fn show_tables(only: Option<&str>, json: bool) -> ExitCode {
     let wanted = |name: &str| only.is_none_or(|only| only == name);
     let mut holds = true;
     let mut values = serde_json::Map::new();
-    let simple: [(&str, fn() -> tables::Founding); 2] =
+    type Simulate = fn() -> tables::Founding;
+    let simple: [(&str, Simulate); 2] =
         [("mountpoint", tables::mountpoint::table), ("juicefs", tables::juicefs::table)];
     for (name, table) in simple {
         if !wanted(name) {
@@ -151,7 +162,7 @@ fn show_tables(only: Option<&str>, json: bool) -> ExitCode {
         if json {
             values.insert(name.to_owned(), json!(table));
         } else {
-            println!("{}", table.text());
+            say!("{}", table.text());
         }
     }
     if wanted("lustre") {
@@ -164,11 +175,11 @@ fn show_tables(only: Option<&str>, json: bool) -> ExitCode {
         if json {
             values.insert("lustre".to_owned(), json!({ "grids": report, "default": default }));
         } else {
-            println!("{}\n{}", report.text(), default.text());
+            say!("{}\n{}", report.text(), default.text());
         }
     }
     if json {
-        println!("{:#}", serde_json::Value::Object(values));
+        say!("{:#}", serde_json::Value::Object(values));
     }
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -198,9 +209,9 @@ fn show_scenarios(
                 let scenario = family.draw(seed);
                 let judgement = judge(&scenario, &scenario.run(&make));
                 if json {
-                    println!("{}", json!({ "family": family.name, "run": judgement }));
+                    say!("{}", json!({ "family": family.name, "run": judgement }));
                 } else {
-                    println!("{} {judgement:?}", family.name);
+                    say!("{} {judgement:?}", family.name);
                 }
             }
         }
@@ -209,7 +220,7 @@ fn show_scenarios(
     let mut holds = true;
     let mut summaries = Vec::new();
     if !json {
-        println!("{}", Summary::heading());
+        say!("{}", Summary::heading());
     }
     for family in families {
         // One at a time: a long list shows its first lines at once.
@@ -218,12 +229,12 @@ fn show_scenarios(
             if json {
                 summaries.push(summary);
             } else {
-                println!("{}", summary.line());
+                say!("{}", summary.line());
             }
         }
     }
     if json {
-        println!("{:#}", json!(summaries));
+        say!("{:#}", json!(summaries));
     }
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

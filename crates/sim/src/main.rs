@@ -3,13 +3,15 @@
 use clap::{Parser, Subcommand};
 use headrace_flow::reading::Limits;
 use headrace_sim::drive::fixed::{Fixed, Settings};
-use headrace_sim::drive::{Controller, default_controller};
+use headrace_sim::drive::measure::STEADY;
+use headrace_sim::drive::{Controller, Outcome, default_controller};
 use headrace_sim::models::lustre::{Effort, fit};
 use headrace_sim::scenarios::{FAMILIES, Family, Summary, judge, run_all, sensitivity};
 use headrace_sim::tables;
 use serde_json::json;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Prints a line. Whoever reads may stop reading (`| head`): that ends the program, and is no error.
 macro_rules! say {
@@ -56,6 +58,9 @@ enum Command {
         /// Show every run, not only each family's summary
         #[arg(long)]
         runs: bool,
+        /// With each run show MB/s over time, every 250 ms
+        #[arg(long, requires = "runs")]
+        series: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -88,8 +93,11 @@ fn parse_fixed(text: &str) -> Result<(u64, usize), String> {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Tables { only, json } => show_tables(only.as_deref(), json),
-        Command::Scenarios { seeds, first, only, fixed, runs, json } => match families(&only) {
-            Ok(families) => show_scenarios(&families, first, seeds, fixed, runs, json),
+        Command::Scenarios { seeds, first, only, fixed, runs, series, json } => match families(&only) {
+            Ok(families) => {
+                let show = Show { runs, series, json };
+                show_scenarios(&families, first, seeds, fixed, show)
+            }
             Err(error) => refuse(&error),
         },
         Command::Sensitivity { seeds, only, json } => match families(&only) {
@@ -184,14 +192,29 @@ fn show_tables(only: Option<&str>, json: bool) -> ExitCode {
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// MB/s of all readers together, by [`STEADY`].
+fn rates(outcome: &Outcome, duration: Duration) -> Vec<u64> {
+    let total = outcome.total();
+    let count = duration.as_millis() / STEADY.as_millis();
+    (0..count as u32).map(|step| (total.rate(STEADY * step, STEADY * (step + 1)) / 1e6) as u64).collect()
+}
+
+/// What of scenarios is printed, and how.
+#[derive(Clone, Copy)]
+struct Show {
+    runs: bool,
+    series: bool,
+    json: bool,
+}
+
 fn show_scenarios(
     families: &[Family],
     first: u64,
     seeds: u64,
     fixed: Option<(u64, usize)>,
-    runs: bool,
-    json: bool,
+    show: Show,
 ) -> ExitCode {
+    let Show { runs, series, json } = show;
     let make = |limits: Limits| -> Box<dyn Controller> {
         match fixed {
             None => default_controller(limits),
@@ -207,11 +230,16 @@ fn show_scenarios(
         for family in families {
             for seed in first..first.saturating_add(seeds) {
                 let scenario = family.draw(seed);
-                let judgement = judge(&scenario, &scenario.run(&make));
+                let outcome = scenario.run(&make);
+                let judgement = judge(&scenario, &outcome);
+                let rates = if series { rates(&outcome, scenario.setup.duration) } else { Vec::new() };
                 if json {
-                    say!("{}", json!({ "family": family.name, "run": judgement }));
+                    say!("{}", json!({ "family": family.name, "run": judgement, "mb_per_second": rates }));
                 } else {
                     say!("{} {judgement:?}", family.name);
+                    if series {
+                        say!("    {}", rates.iter().map(u64::to_string).collect::<Vec<_>>().join(" "));
+                    }
                 }
             }
         }

@@ -72,10 +72,17 @@ fn in_mount(
         // After dropping caches: mount-s3 loses an empty directory that the kernel forgets.
         std::fs::create_dir_all(scratch).context(|| format!("creating {}", scratch.display()))?;
     }
-    jobs(&plan.before, None)?;
+    let mut timed = plan.timed.clone();
+    for job in &plan.before {
+        let outcome = worker::run(job)?;
+        // What was not reached in time the first time would be cold the second.
+        if *job == plan.timed {
+            timed = timed.as_far_as(&outcome);
+        }
+    }
     mount.reset_peak();
     let (counters, cpu) = (site.server.counters(), mount.cpu());
-    let outcome = worker::run(&plan.timed)?;
+    let outcome = worker::run(&timed)?;
     let daemon_cpu = mount.cpu().saturating_sub(cpu);
     let passed = site.server.counters().since(&counters);
     let measured = Measured {

@@ -203,7 +203,8 @@ impl Drop for Mount<'_> {
 fn first_line(program: &str, args: &[&str]) -> String {
     let Some(path) = find_tool(program) else { return "?".into() };
     let output = std::process::Command::new(path).args(args).stdin(std::process::Stdio::null()).output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
+    // geesefs tells it on standard error.
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().next().unwrap_or("?").trim().to_owned()
 }
 

@@ -15,6 +15,27 @@ pub struct Job {
     pub limit: Duration,
 }
 
+impl Job {
+    /// The same reads as far as an earlier run of this job came within its time, so that all of them are of what was read before.
+    pub fn as_far_as(&self, earlier: &Outcome) -> Job {
+        let mut job = self.clone();
+        match &mut job.work {
+            Work::Read { order: Order::Random { operations, .. }, .. } | Work::Fio { operations, .. } => {
+                *operations = (*operations).min(earlier.operations);
+            }
+            Work::Read { threads, order: Order::Sequential, .. } => {
+                if let [sections] = threads.as_mut_slice()
+                    && let [section] = sections.as_mut_slice()
+                {
+                    section.len = section.len.min(earlier.bytes);
+                }
+            }
+            _ => {}
+        }
+        job
+    }
+}
+
 /// Kinds of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -222,6 +243,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_second_run_goes_no_further_than_the_first_came() {
+        let section = Section { path: "f".into(), id: 1, from: 0, len: 100 << 20 };
+        let job = |order, block| Job {
+            work: Work::Read { threads: vec![vec![section.clone()]], order, block, access: Access::Pread },
+            limit: Duration::from_secs(2),
+        };
+        let earlier = Outcome { operations: 30, bytes: 30 << 20, stopped: true, ..Outcome::default() };
+        let random = job(Order::Random { seed: 1, operations: 1_000 }, 4096).as_far_as(&earlier);
+        assert!(matches!(random.work, Work::Read { order: Order::Random { operations: 30, seed: 1 }, .. }));
+        let Work::Read { threads, .. } = job(Order::Sequential, 1 << 20).as_far_as(&earlier).work else { panic!() };
+        assert_eq!(threads[0][0].len, 30 << 20);
+    }
 
     #[test]
     fn streams_take_turns() {

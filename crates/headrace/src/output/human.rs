@@ -8,7 +8,7 @@ pub use headrace_bench::report::human::{bytes, count, duration, plural};
 pub fn latency(d: Duration) -> String {
     let mut value = d.as_secs_f64() * 1e9;
     let mut unit = "ns";
-    for larger in ["us", "ms", "s"] {
+    for larger in ["µs", "ms", "s"] {
         // 999.5 would be printed as 1000: take the next unit before that.
         if value < 999.5 {
             break;
@@ -51,9 +51,9 @@ mod tests {
         let of = |nanos: u64| latency(Duration::from_nanos(nanos));
         assert_eq!(
             [0, 1, 999, 1000, 9_996, 12_345].map(of),
-            ["0.00 ns", "1.00 ns", "999 ns", "1.00 us", "10.0 us", "12.3 us"]
+            ["0.00 ns", "1.00 ns", "999 ns", "1.00 µs", "10.0 µs", "12.3 µs"]
         );
-        assert_eq!([999_499, 999_500, 1_234_000_000].map(of), ["999 us", "1.00 ms", "1.23 s"]);
+        assert_eq!([999_499, 999_500, 1_234_000_000].map(of), ["999 µs", "1.00 ms", "1.23 s"]);
         assert_eq!(latency(Duration::from_secs(12_345)), "12,345 s");
         assert_eq!([0.0, 0.25, 12.34, 99.96, 1234.5].map(rate), ["0", "0.25", "12.3", "100", "1,235"]);
     }

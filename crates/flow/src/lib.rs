@@ -2,5 +2,10 @@
 
 pub mod admission;
 pub mod backoff;
+pub mod endpoint;
 pub mod memory;
+pub mod order;
 pub mod pause;
+pub mod reading;
+pub mod streams;
+pub mod window;

@@ -254,7 +254,9 @@ mod tests {
         let earlier = Outcome { operations: 30, bytes: 30 << 20, stopped: true, ..Outcome::default() };
         let random = job(Order::Random { seed: 1, operations: 1_000 }, 4096).as_far_as(&earlier);
         assert!(matches!(random.work, Work::Read { order: Order::Random { operations: 30, seed: 1 }, .. }));
-        let Work::Read { threads, .. } = job(Order::Sequential, 1 << 20).as_far_as(&earlier).work else { panic!() };
+        let Work::Read { threads, .. } = job(Order::Sequential, 1 << 20).as_far_as(&earlier).work else {
+            panic!()
+        };
         assert_eq!(threads[0][0].len, 30 << 20);
     }
 

@@ -1,0 +1,135 @@
+//! Who may send a fetch now: what somebody waits for first, then all streams in turns (deficit round robin: Shreedhar and Varghese,
+//! "Efficient fair queueing using deficit round robin", 1995).
+
+use std::time::Duration;
+
+use super::part::Part;
+use super::reads::{Flight, Reads};
+use super::types::{Action, FetchId, FileId};
+use crate::order::Mode;
+use crate::streams::StreamId;
+
+/// What became of a stream's turn.
+enum Turn {
+    Sent,
+    /// Nothing to fetch at the moment: it queues again when it is read or when a fetch of its lands.
+    Nothing,
+    /// It has used up its turn.
+    Over,
+    /// No memory for it, while there may be for others.
+    Full,
+}
+
+impl Reads {
+    /// Does all that can be done now.
+    pub(super) fn pump(&mut self, now: Duration) {
+        while let Some(file) = self.closing.pop() {
+            self.forget(now, file);
+        }
+        self.admit(now);
+        let mode = self.mode(now);
+        self.send_demands(now);
+        self.endpoint.streams(self.ring.len());
+        let mut full = 0;
+        while self.endpoint.in_flight() < self.endpoint.allowed() && full < self.ring.len() {
+            let Some((file, stream)) = self.ring.front().copied() else { break };
+            match self.turn(now, mode, file, stream) {
+                Turn::Sent => full = 0,
+                Turn::Nothing => {
+                    self.ring.pop_front();
+                    if let Some(ahead) = self.ahead(file, stream) {
+                        (ahead.queued, ahead.deficit) = (false, 0);
+                    }
+                }
+                Turn::Over => {
+                    full = 0;
+                    self.ring.rotate_left(1);
+                }
+                Turn::Full => {
+                    full += 1;
+                    self.ring.rotate_left(1);
+                }
+            }
+        }
+    }
+
+    /// A stream may have something to fetch.
+    pub(super) fn queue(&mut self, file: FileId, stream: StreamId) {
+        let quantum = self.quantum();
+        if let Some(ahead) = self.ahead(file, stream).filter(|ahead| !ahead.queued) {
+            (ahead.queued, ahead.deficit) = (true, quantum);
+            self.ring.push_back((file, stream));
+        }
+    }
+
+    /// Sends what somebody waits for. It may go somewhat beyond what is allowed: it is not to wait for what nobody waits for.
+    fn send_demands(&mut self, now: Duration) {
+        let allowed = self.endpoint.allowed();
+        let most = (allowed + (allowed / 4).max(2)).min(self.limits.requests.max(1));
+        while self.endpoint.in_flight() < most {
+            let Some((file, start)) = self.demands.pop_front() else { return };
+            let unsent = |part: &mut Part| part.ready.is_none() && part.fetches.iter().all(Option::is_none);
+            if self.part(file, start).is_some_and(unsent) {
+                self.send(now, file, start, None);
+            }
+        }
+    }
+
+    /// Bytes of a turn.
+    fn quantum(&self) -> i64 {
+        i64::try_from(self.limits.request_max).unwrap_or(i64::MAX).max(1)
+    }
+
+    fn turn(&mut self, now: Duration, mode: Mode, file: FileId, stream: StreamId) -> Turn {
+        let (part, quantum) = (self.part_size(), self.quantum());
+        let (memory, held) = (self.limits.memory, self.held);
+        let usable = memory - memory / self.tuning.reserve.max(1);
+        let share = self.tuning.share.saturating_mul(memory.saturating_sub(held));
+        let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
+        let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
+        if mode == Mode::Ordered && ahead.in_flight > 0 {
+            return Turn::Nothing;
+        }
+        if ahead.deficit <= 0 {
+            ahead.deficit += quantum;
+            return Turn::Over;
+        }
+        let edge = ahead.edge;
+        let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
+        let len = range.end - range.start;
+        let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
+        if held + len > usable || ahead.held + len > share {
+            ahead.edge = edge;
+            return Turn::Full;
+        }
+        ahead.held += len;
+        ahead.in_flight += 1;
+        ahead.deficit = ahead.deficit.saturating_sub_unsigned(len);
+        let start = range.start;
+        state.parts.insert(Part::new(range, Some(stream)));
+        self.parts += 1;
+        self.held += len;
+        self.send(now, file, start, None);
+        Turn::Sent
+    }
+
+    /// Sends a fetch of what is missing of a part.
+    pub(super) fn send(&mut self, now: Duration, file: FileId, start: u64, hedge_of: Option<FetchId>) {
+        let fetch = FetchId(self.next_fetch);
+        let Some(part) = self.part(file, start) else { return };
+        let Some(slot) = part.fetches.iter_mut().find(|slot| slot.is_none()) else { return };
+        *slot = Some(fetch);
+        let (base, range) = (part.arrived, part.range.start + part.arrived..part.range.end);
+        let ahead = part.waiters.is_empty();
+        self.next_fetch += 1;
+        let hedge = hedge_of.is_some();
+        self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0 });
+        self.endpoint.started(now, fetch, range.end - range.start, hedge);
+        self.stats.fetches += 1;
+        self.actions.push_back(Action::Fetch { fetch, file, range, hedge_of, ahead });
+    }
+
+    fn ahead(&mut self, file: FileId, stream: StreamId) -> Option<&mut super::file::Ahead> {
+        self.files.get_mut(&file)?.ahead.get_mut(&stream)
+    }
+}

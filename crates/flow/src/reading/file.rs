@@ -1,0 +1,105 @@
+//! What is known of one file that is read.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::part::Parts;
+use super::types::HandleId;
+use crate::streams::{self, Stream, StreamId, Streams};
+use crate::window::{self, Window};
+
+/// What is fetched ahead of the reader of one stream.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub window: Window,
+    /// Where the next fetch begins, unless the reader has gone past it: see [`crate::streams::Pattern::next`].
+    pub edge: u64,
+    /// Bytes of parts that were fetched for it and not all read yet.
+    pub held: u64,
+    /// Its fetches under way.
+    pub in_flight: usize,
+    /// Bytes that it may still ask for in this turn.
+    pub deficit: i64,
+    /// Whether it waits for a turn.
+    pub queued: bool,
+}
+
+/// A file that is open.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Bytes.
+    pub len: u64,
+    pub handles: Vec<HandleId>,
+    pub parts: Parts,
+    pub streams: Streams,
+    pub ahead: BTreeMap<StreamId, Ahead>,
+}
+
+impl File {
+    pub(super) fn new(len: u64, tuning: streams::Tuning) -> File {
+        File {
+            len,
+            handles: Vec::new(),
+            parts: Parts::default(),
+            streams: Streams::new(tuning),
+            ahead: BTreeMap::new(),
+        }
+    }
+
+    /// What is fetched ahead of a stream; begun if need be.
+    pub(super) fn ahead_of(
+        &mut self,
+        stream: StreamId,
+        tuning: window::Tuning,
+        part: u64,
+    ) -> Option<&mut Ahead> {
+        let reader = self.streams.get(stream)?.reader;
+        Some(self.ahead.entry(stream).or_insert_with(|| Ahead {
+            window: Window::new(tuning, part),
+            edge: reader,
+            held: 0,
+            in_flight: 0,
+            deficit: 0,
+            queued: false,
+        }))
+    }
+
+    /// The next range to fetch ahead of a stream, if its window has room: what is there or on its way already is passed over.
+    pub(super) fn next_ahead(&mut self, id: StreamId, part: u64) -> Option<Range<u64>> {
+        let stream: &Stream = self.streams.get(id).filter(|stream| stream.confirmed)?;
+        let (pattern, reader) = (stream.pattern, stream.reader);
+        let ahead = self.ahead.get_mut(&id)?;
+        let behind = match pattern {
+            streams::Pattern::Backward => ahead.edge > reader,
+            streams::Pattern::Forward => ahead.edge < reader,
+            streams::Pattern::Strided { stride, .. } => {
+                ahead.edge <= reader || ahead.edge % stride.max(1) != reader % stride.max(1)
+            }
+        };
+        if behind {
+            ahead.edge = match pattern {
+                streams::Pattern::Strided { stride, .. } => reader.saturating_add(stride),
+                _ => reader,
+            };
+        }
+        while pattern.ahead(reader, ahead.edge) < ahead.window.bytes() {
+            let range = pattern.next(ahead.edge, part, self.len)?;
+            let missing = match pattern {
+                streams::Pattern::Backward => self.parts.missing(&range).pop(),
+                _ => self.parts.missing(&range).into_iter().next(),
+            };
+            match missing {
+                Some(missing) => {
+                    // A piece of a stride has its edge by where it should have begun.
+                    ahead.edge = match pattern {
+                        streams::Pattern::Strided { .. } => pattern.edge_after(&range),
+                        _ => pattern.edge_after(&missing),
+                    };
+                    return Some(missing);
+                }
+                None => ahead.edge = pattern.edge_after(&range),
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,21 @@
+//! Reads of files in a store: events in, actions out. See [`Reads`].
+//!
+//! Reads are sorted into streams ([`crate::streams`]); what is ahead of a stream's reader is fetched as far as its window
+//! ([`crate::window`]) and its share of memory go; fetches are sent in turns over all streams, by offset within each, as many as the
+//! endpoint is known to make use of ([`crate::endpoint`]), in order if it likes that better ([`crate::order`]). What somebody waits for
+//! goes first. Reads that belong to no stream fetch what they ask for and little more.
+
+mod demand;
+mod dispatch;
+mod file;
+mod part;
+mod reads;
+mod release;
+#[cfg(test)]
+mod tests;
+mod tuning;
+mod types;
+
+pub use reads::Reads;
+pub use tuning::Tuning;
+pub use types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};

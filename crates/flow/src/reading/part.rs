@@ -1,0 +1,162 @@
+//! Pieces of a file that were fetched or are being fetched.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::types::{FetchId, RequestId};
+use crate::streams::{IntervalSet, StreamId};
+
+/// What one fetch brings; it counts towards memory as long as it is there.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    /// Bytes of the file.
+    pub range: Range<u64>,
+    /// Bytes from its start that are there.
+    pub arrived: u64,
+    /// Since when all of them are.
+    pub ready: Option<Duration>,
+    /// Under way: the first attempt, and a second one that races it.
+    pub fetches: [Option<FetchId>; 2],
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Reads that wait, with how many bytes from its start they need.
+    pub waiters: Vec<(RequestId, u64)>,
+    /// Reads that are not answered yet and have bytes in here.
+    pub pins: u32,
+    /// What was read of it.
+    pub read: IntervalSet,
+    /// The stream it was fetched for, if nobody waited for it.
+    pub stream: Option<StreamId>,
+}
+
+impl Part {
+    pub(super) fn new(range: Range<u64>, stream: Option<StreamId>) -> Part {
+        Part {
+            range,
+            arrived: 0,
+            ready: None,
+            fetches: [None; 2],
+            failures: 0,
+            waiters: Vec::new(),
+            pins: 0,
+            read: IntervalSet::default(),
+            stream,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Whether nobody needs it now.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pins == 0 && self.waiters.is_empty()
+    }
+
+    /// Whether all of it was read.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.ready.is_some() && self.read.bytes_within(&self.range) == self.len()
+    }
+
+    /// Bytes that arrived for nothing if it goes now.
+    pub(super) fn unread(&self) -> u64 {
+        let there = self.range.start..self.range.start + self.arrived;
+        self.arrived - self.read.bytes_within(&there)
+    }
+}
+
+/// The parts of one file, by where they start. They do not overlap.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    parts: BTreeMap<u64, Part>,
+}
+
+impl Parts {
+    pub(super) fn get_mut(&mut self, start: u64) -> Option<&mut Part> {
+        self.parts.get_mut(&start)
+    }
+
+    pub(super) fn get(&self, start: u64) -> Option<&Part> {
+        self.parts.get(&start)
+    }
+
+    pub(super) fn insert(&mut self, part: Part) {
+        debug_assert!(self.overlapping(&part.range).next().is_none());
+        self.parts.insert(part.range.start, part);
+    }
+
+    pub(super) fn remove(&mut self, start: u64) -> Option<Part> {
+        self.parts.remove(&start)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.parts.values()
+    }
+
+    /// Those that have bytes of `range`, in order.
+    pub(super) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Part> + use<'_> {
+        let first =
+            self.parts.range(..=range.start).next_back().filter(|(_, part)| part.range.end > range.start);
+        let from = first.map_or(range.start, |(start, _)| *start);
+        self.parts.range(from..range.end.max(from)).map(|(_, part)| part)
+    }
+
+    /// Starts of those that have bytes of `range`.
+    pub(super) fn starts(&self, range: &Range<u64>) -> Vec<u64> {
+        self.overlapping(range).map(|part| part.range.start).collect()
+    }
+
+    /// What of `range` is in none of them.
+    pub(super) fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let (mut missing, mut at) = (Vec::new(), range.start);
+        for part in self.overlapping(range) {
+            if at < part.range.start {
+                missing.push(at..part.range.start);
+            }
+            at = at.max(part.range.end);
+        }
+        if at < range.end {
+            missing.push(at..range.end);
+        }
+        missing
+    }
+
+    /// The free room around `range`, which is in none of them: not before `from`, not after `to`.
+    pub(super) fn room(&self, range: &Range<u64>, from: u64, to: u64) -> Range<u64> {
+        let before = self.parts.range(..=range.start).next_back().map_or(0, |(_, part)| part.range.end);
+        let after = self.parts.range(range.end..).next().map_or(u64::MAX, |(start, _)| *start);
+        range.start.min(from.max(before))..range.end.max(to.min(after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_and_what_is_missing_make_up_the_whole(asked in proptest::collection::vec((0u64..300, 1u64..60), 1..20), start in 0u64..300, len in 1u64..100) {
+            let mut parts = Parts::default();
+            for (start, len) in asked {
+                for range in parts.missing(&(start..start + len)) {
+                    parts.insert(Part::new(range, None));
+                }
+            }
+            let range = start..start + len;
+            let mut pieces = parts.missing(&range);
+            for missing in &pieces {
+                let room = parts.room(missing, missing.start.saturating_sub(10), missing.end + 10);
+                prop_assert!(room.start <= missing.start && room.end >= missing.end);
+                prop_assert!(parts.overlapping(&room).next().is_none());
+            }
+            pieces.extend(parts.overlapping(&range).map(|part| part.range.start.max(start)..part.range.end.min(range.end)));
+            pieces.sort_by_key(|piece| piece.start);
+            prop_assert_eq!(pieces.first().map(|piece| piece.start), Some(start));
+            prop_assert_eq!(pieces.last().map(|piece| piece.end), Some(range.end));
+            prop_assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The whole of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use super::Tuning;
+use super::file::File;
+use super::part::Part;
+use super::types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};
+use crate::backoff::Failure;
+use crate::endpoint::Endpoint;
+use crate::order::{Mode, Probe};
+use crate::streams::StreamId;
+use crate::window;
+
+/// A fetch under way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub file: FileId,
+    /// Start of the part it is for.
+    pub part: u64,
+    /// Bytes of the part that were there when it was sent.
+    pub base: u64,
+    pub arrived: u64,
+}
+
+/// A read that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub file: FileId,
+    pub range: Range<u64>,
+    /// Parts that it waits for.
+    pub waits: usize,
+}
+
+/// Whoever reads through a handle.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub file: FileId,
+    /// Reads whose bytes were not all there.
+    pub waits: u64,
+}
+
+/// Reads of files in a store. It is told what readers want and what arrives ([`Reads::read`], [`Reads::arrived`] ...) and says what to do
+/// ([`Reads::next`]); it knows where bytes are, but not the bytes.
+#[derive(Debug)]
+pub struct Reads {
+    pub(super) tuning: Tuning,
+    pub(super) limits: Limits,
+    pub(super) files: BTreeMap<FileId, File>,
+    pub(super) handles: HashMap<HandleId, Reader>,
+    pub(super) flights: HashMap<FetchId, Flight>,
+    pub(super) pending: HashMap<RequestId, Pending>,
+    /// Reads that memory has no room for yet, in the order they came.
+    pub(super) admission: VecDeque<RequestId>,
+    /// Parts that somebody waits for and that are not sent yet.
+    pub(super) demands: VecDeque<(FileId, u64)>,
+    /// Streams that may have something to fetch, in turns.
+    pub(super) ring: VecDeque<(FileId, StreamId)>,
+    /// Parts whose fetch failed, by when to try again.
+    pub(super) retries: BTreeSet<(Duration, FileId, u64)>,
+    /// Files that were closed while reads of them waited.
+    pub(super) closing: Vec<FileId>,
+    /// Parts of all files.
+    pub(super) parts: usize,
+    /// Streams that are fetched ahead.
+    pub(super) followed: u64,
+    /// Parts in the order they became ready; some are gone already.
+    pub(super) old: VecDeque<(FileId, u64)>,
+    pub(super) endpoint: Endpoint,
+    pub(super) probe: Probe,
+    pub(super) held: u64,
+    pub(super) next_fetch: u64,
+    pub(super) actions: VecDeque<Action>,
+    pub(super) stats: Stats,
+}
+
+impl Reads {
+    /// Nothing is read yet.
+    pub fn new(tuning: Tuning, limits: Limits) -> Reads {
+        Reads {
+            endpoint: Endpoint::new(tuning.endpoint, limits.requests),
+            probe: Probe::new(tuning.order),
+            tuning,
+            limits,
+            files: BTreeMap::new(),
+            handles: HashMap::new(),
+            flights: HashMap::new(),
+            pending: HashMap::new(),
+            admission: VecDeque::new(),
+            demands: VecDeque::new(),
+            ring: VecDeque::new(),
+            retries: BTreeSet::new(),
+            closing: Vec::new(),
+            parts: 0,
+            followed: 0,
+            old: VecDeque::new(),
+            held: 0,
+            next_fetch: 0,
+            actions: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// A file of `len` bytes was opened. What is known of its length may be told again at any time.
+    pub fn opened(&mut self, file: FileId, handle: HandleId, len: u64) {
+        let streams = self.tuning.streams;
+        let entry = self.files.entry(file).or_insert_with(|| File::new(len, streams));
+        entry.len = len;
+        if self.handles.insert(handle, Reader { file, waits: 0 }).is_none() {
+            entry.handles.push(handle);
+        }
+    }
+
+    /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows.
+    pub fn read(
+        &mut self,
+        now: Duration,
+        file: FileId,
+        handle: HandleId,
+        range: Range<u64>,
+        request: RequestId,
+    ) {
+        let part = self.part_size();
+        let Some(state) = self.files.get_mut(&file) else {
+            return self.actions.push_back(Action::Fail { request });
+        };
+        let range = range.start..range.end.min(state.len);
+        if range.is_empty() {
+            return self.actions.push_back(Action::Answer { request });
+        }
+        self.stats.asked += range.end - range.start;
+        let placed = state.streams.read(now, handle.0, &range);
+        let ready_for = ready_for(state, now, &range);
+        let waits = self.handles.get_mut(&handle).map_or(0, |reader| {
+            reader.waits += u64::from(ready_for.is_none());
+            reader.waits
+        });
+        if placed.confirmed {
+            let most = self.most_ahead(part);
+            let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO);
+            let bytes = range.end - range.start;
+            let window = self.tuning.window;
+            if let Some(state) = self.files.get_mut(&file) {
+                let before = state.ahead.len();
+                if let Some(ahead) = state.ahead_of(placed.stream, window, part) {
+                    let ready_for = ready_for.unwrap_or_default();
+                    ahead.window.read(&window::Read { bytes, ready_for, waits, fetch, part, most });
+                }
+                self.followed += (state.ahead.len() - before) as u64;
+            }
+        }
+        self.pending.insert(request, Pending { file, range, waits: 0 });
+        // What is there is answered, though others wait for memory.
+        if ready_for.is_some() {
+            self.admit_one(now, request);
+        } else {
+            self.admission.push_back(request);
+        }
+        for gone in placed.evicted {
+            self.drop_stream(now, file, gone);
+        }
+        if placed.confirmed {
+            self.queue(file, placed.stream);
+        }
+        self.pump(now);
+    }
+
+    /// So many more bytes of a fetch are there, in order from its start.
+    pub fn arrived(&mut self, now: Duration, fetch: FetchId, bytes: u64) {
+        let Some(flight) = self.flights.get_mut(&fetch) else { return };
+        flight.arrived = flight.arrived.saturating_add(bytes);
+        self.endpoint.progress(now, fetch, bytes);
+        self.probe.delivered(now, bytes);
+        let (file, start, there) = (flight.file, flight.part, flight.base + flight.arrived);
+        self.advance(file, start, there, bytes);
+        self.pump(now);
+    }
+
+    /// All of a fetch is there.
+    pub fn finished(&mut self, now: Duration, fetch: FetchId) {
+        let Some(flight) = self.flights.remove(&fetch) else { return };
+        self.endpoint.finished(now, fetch);
+        let (file, start) = (flight.file, flight.part);
+        let len = self.part(file, start).map_or(0, |part| part.len());
+        self.advance(file, start, len, len.saturating_sub(flight.base + flight.arrived));
+        if let Some(part) = self.part(file, start) {
+            part.ready = Some(now);
+            let fetches = std::mem::take(&mut part.fetches);
+            // It has been outrun.
+            for other in fetches.into_iter().flatten().filter(|other| *other != fetch) {
+                self.cancel(now, other);
+            }
+            self.landed(file, start);
+            self.old.push_back((file, start));
+            self.release_if_used_up(file, start);
+        }
+        self.learn();
+        self.pump(now);
+    }
+
+    /// A fetch failed: what it brought so far stays.
+    pub fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
+        let Some(flight) = self.flights.remove(&fetch) else { return };
+        self.endpoint.failed(now, fetch, how);
+        self.retry(now, fetch, flight.file, flight.part, how);
+        self.pump(now);
+    }
+
+    /// A file was closed. With its last handle all that was fetched of it goes.
+    pub fn closed(&mut self, now: Duration, handle: HandleId) {
+        let Some(Reader { file, .. }) = self.handles.remove(&handle) else { return };
+        let Some(state) = self.files.get_mut(&file) else { return };
+        state.handles.retain(|one| *one != handle);
+        state.streams.closed(handle.0);
+        let last = state.handles.is_empty();
+        let streams: Vec<StreamId> = state
+            .streams
+            .iter()
+            .filter(|stream| last || stream.handle == handle.0)
+            .map(|stream| stream.id)
+            .collect();
+        for stream in streams {
+            self.drop_stream(now, file, stream);
+        }
+        if last {
+            self.forget(now, file);
+        }
+        self.pump(now);
+    }
+
+    /// So many bytes may be held from now on.
+    pub fn set_memory(&mut self, now: Duration, memory: u64) {
+        self.limits.memory = memory;
+        self.make_room(now, 0);
+        self.pump(now);
+    }
+
+    /// When to call [`Reads::wake`], unless something happens before.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let retry = self.retries.first().map(|(when, ..)| *when);
+        [retry, self.endpoint.hedge_at()].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Duration) {
+        while let Some(&(when, file, start)) = self.retries.first() {
+            if when > now {
+                break;
+            }
+            self.retries.pop_first();
+            self.demands.push_front((file, start));
+        }
+        while let Some(fetch) = self.endpoint.hedge(now) {
+            self.hedge(now, fetch);
+        }
+        self.pump(now);
+    }
+
+    /// The next thing to do; to be asked after each event until there is none.
+    #[expect(clippy::should_implement_trait, reason = "it is no iterator: more comes after None")]
+    pub fn next(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Bytes that are fetched, or being fetched, and not released: at most [`Limits::memory`], but for one read that is larger itself.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The window of each stream that is fetched ahead, bytes.
+    pub fn windows(&self) -> impl Iterator<Item = (FileId, StreamId, u64)> + use<'_> {
+        self.files.iter().flat_map(|(file, state)| {
+            state.ahead.iter().map(|(stream, ahead)| (*file, *stream, ahead.window.bytes()))
+        })
+    }
+
+    pub(super) fn part(&mut self, file: FileId, start: u64) -> Option<&mut Part> {
+        self.files.get_mut(&file)?.parts.get_mut(start)
+    }
+
+    /// Bytes of a fetch ahead: long enough to be mostly transfer and not mostly latency, short enough that there can be several.
+    pub(super) fn part_size(&self) -> u64 {
+        let least = self.tuning.part_min.min(self.limits.request_max).max(1);
+        let smallest = self.tuning.grain.saturating_mul(4).min(self.limits.request_max).max(1);
+        let wanted = match (self.endpoint.latency_least(), self.endpoint.alone(least)) {
+            (Some(latency), Some(alone)) => {
+                // `alone` counts the latency; what is left is the rate of the transfer.
+                let whole = least as f64 / alone.max(1) as f64;
+                let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
+                let rate = least as f64 / transfer;
+                (rate * latency.as_secs_f64() * f64::from(self.tuning.part_latencies)) as u64
+            }
+            _ => least,
+        };
+        let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
+        let most = self.limits.request_max.min(share).max(smallest);
+        // Powers of two, so that parts of different streams of a file meet.
+        1 << wanted.max(least).min(most).ilog2()
+    }
+
+    /// More than this ahead of one stream is of no use, bytes.
+    fn most_ahead(&self, part: u64) -> u64 {
+        let flying = self.endpoint.allowed() as u64 * part;
+        self.limits
+            .memory
+            .min(flying.saturating_mul(2).max(part.saturating_mul(self.tuning.parts_per_window)))
+    }
+
+    fn learn(&mut self) {
+        let part = self.part_size();
+        let streams = self.followed.max(1);
+        if let (Some(latency), Some(alone)) = (self.endpoint.latency(), self.endpoint.alone(part)) {
+            self.probe.told(latency, alone.saturating_mul(streams));
+        }
+    }
+
+    /// How fetches are sent at the moment.
+    pub(super) fn mode(&mut self, now: Duration) -> Mode {
+        self.probe.wanted(now, !self.pending.is_empty() || !self.ring.is_empty());
+        self.probe.mode(now)
+    }
+}
+
+/// Since when all of a range has been there; `None` if it is not.
+fn ready_for(state: &File, now: Duration, range: &Range<u64>) -> Option<Duration> {
+    if !state.parts.missing(range).is_empty() {
+        return None;
+    }
+    let of = |part: &Part| match part.ready {
+        Some(since) => Some(now.saturating_sub(since)),
+        None => (part.range.start + part.arrived >= range.end.min(part.range.end)).then_some(Duration::ZERO),
+    };
+    state.parts.overlapping(range).map(of).try_fold(Duration::MAX, |least, one| Some(least.min(one?)))
+}

@@ -1,0 +1,124 @@
+//! Giving memory back.
+
+use std::time::Duration;
+
+use super::reads::Reads;
+use super::types::{Action, FetchId, FileId};
+use crate::streams::StreamId;
+
+impl Reads {
+    /// Makes room for so many bytes, if need be by giving up what was fetched for nobody in particular, the oldest first. False if that
+    /// does not suffice; a read that is larger than all memory gets its room when nothing else is held.
+    pub(super) fn make_room(&mut self, now: Duration, bytes: u64) -> bool {
+        let fits =
+            |held: u64, memory: u64| held.saturating_add(bytes) <= memory || (held == 0 && bytes > memory);
+        let mut looked = self.old.len();
+        while !fits(self.held, self.limits.memory) && looked > 0 {
+            looked -= 1;
+            let Some((file, start)) = self.old.pop_front() else { break };
+            match self.part(file, start).map(|part| part.is_idle()) {
+                Some(true) => self.drop_part(now, file, start),
+                Some(false) => self.old.push_back((file, start)),
+                None => {}
+            }
+        }
+        fits(self.held, self.limits.memory)
+    }
+
+    /// What has been read to the end goes.
+    pub(super) fn release_if_used_up(&mut self, file: FileId, start: u64) {
+        let Some(part) = self.part(file, start) else { return };
+        if part.is_idle() && part.is_used_up() {
+            self.remove(file, start);
+        }
+    }
+
+    /// A part goes, wanted or not; its fetches are cancelled.
+    pub(super) fn drop_part(&mut self, now: Duration, file: FileId, start: u64) {
+        let Some(part) = self.part(file, start) else { return };
+        let fetches = std::mem::take(&mut part.fetches);
+        if fetches.iter().any(Option::is_some) {
+            self.landed(file, start);
+        }
+        for fetch in fetches.into_iter().flatten() {
+            self.cancel(now, fetch);
+        }
+        self.remove(file, start);
+    }
+
+    fn remove(&mut self, file: FileId, start: u64) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        let Some(part) = state.parts.remove(start) else { return };
+        self.held -= part.len();
+        self.parts -= 1;
+        self.stats.wasted += part.unread();
+        if let Some(ahead) = part.stream.and_then(|stream| state.ahead.get_mut(&stream)) {
+            ahead.held = ahead.held.saturating_sub(part.len());
+        }
+        if part.arrived > 0 {
+            self.actions.push_back(Action::Release {
+                file,
+                range: part.range.start..part.range.start + part.arrived,
+            });
+        }
+        if self.old.len() > 1024 + 4 * self.parts {
+            let files = &self.files;
+            self.old.retain(|(file, start)| {
+                files.get(file).is_some_and(|state| state.parts.get(*start).is_some())
+            });
+        }
+    }
+
+    pub(super) fn cancel(&mut self, now: Duration, fetch: FetchId) {
+        if self.flights.remove(&fetch).is_some() {
+            self.endpoint.cancelled(now, fetch);
+            self.stats.cancelled += 1;
+            self.actions.push_back(Action::Cancel { fetch });
+        }
+    }
+
+    /// A part is not under way any more.
+    pub(super) fn landed(&mut self, file: FileId, start: u64) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        let Some(stream) = state.parts.get(start).and_then(|part| part.stream) else { return };
+        if let Some(ahead) = state.ahead.get_mut(&stream) {
+            ahead.in_flight = ahead.in_flight.saturating_sub(1);
+            self.queue(file, stream);
+        }
+    }
+
+    /// Nobody follows this stream any more: what was fetched ahead for it goes.
+    pub(super) fn drop_stream(&mut self, now: Duration, file: FileId, stream: StreamId) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        state.streams.remove(stream);
+        let of_it = state.parts.iter().filter(|part| part.stream == Some(stream) && part.is_idle());
+        let starts: Vec<u64> = of_it.map(|part| part.range.start).collect();
+        for start in starts {
+            self.drop_part(now, file, start);
+        }
+        if let Some(state) = self.files.get_mut(&file) {
+            self.followed -= u64::from(state.ahead.remove(&stream).is_some());
+        }
+    }
+
+    /// The file is not open any more. Reads that are still waiting keep their parts until they are answered.
+    pub(super) fn forget(&mut self, now: Duration, file: FileId) {
+        let Some(state) = self.files.get(&file) else { return };
+        if !state.handles.is_empty() {
+            return;
+        }
+        let starts: Vec<u64> =
+            state.parts.iter().filter(|part| part.is_idle()).map(|part| part.range.start).collect();
+        for start in starts {
+            self.drop_part(now, file, start);
+        }
+        let waiting = self.pending.values().any(|pending| pending.file == file);
+        let open = self.files.get(&file).is_some_and(|state| !state.handles.is_empty());
+        if !waiting
+            && !open
+            && let Some(state) = self.files.remove(&file)
+        {
+            self.followed -= state.ahead.len() as u64;
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Reads in small closed worlds: whatever happens, every read is answered with bytes that are there, and memory is kept to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::backoff::Failure;
+use crate::streams::IntervalSet;
+
+const MIB: u64 = 1 << 20;
+
+/// A store that answers each fetch after a latency and then at a rate; what it delivers is checked against what is asked for.
+struct World {
+    reads: Reads,
+    now: Duration,
+    latency: Duration,
+    /// Bytes per second of each fetch.
+    rate: u64,
+    /// What comes when: (time, fetch) -> bytes still to come after this piece.
+    coming: BTreeMap<(Duration, FetchId), u64>,
+    flying: BTreeMap<FetchId, (FileId, std::ops::Range<u64>, u64)>,
+    there: BTreeMap<FileId, IntervalSet>,
+    asked: BTreeMap<RequestId, (FileId, std::ops::Range<u64>)>,
+    answered: BTreeSet<RequestId>,
+    failed: BTreeSet<RequestId>,
+    next_request: u64,
+    most_held: u64,
+    largest: u64,
+}
+
+impl World {
+    fn new(memory: u64, latency: Duration, rate: u64) -> World {
+        let limits = Limits { memory, request_max: 8 * MIB, requests: 64 };
+        World {
+            reads: Reads::new(Tuning::default(), limits),
+            now: Duration::ZERO,
+            latency,
+            rate,
+            coming: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            there: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            next_request: 0,
+            most_held: 0,
+            largest: 0,
+        }
+    }
+
+    fn open(&mut self, file: u64, len: u64) {
+        self.reads.opened(FileId(file), HandleId(file), len);
+    }
+
+    fn ask(&mut self, file: u64, range: std::ops::Range<u64>) -> RequestId {
+        let request = RequestId(self.next_request);
+        self.next_request += 1;
+        self.asked.insert(request, (FileId(file), range.clone()));
+        self.reads.read(self.now, FileId(file), HandleId(file), range, request);
+        self.act();
+        request
+    }
+
+    fn act(&mut self) {
+        self.most_held = self.most_held.max(self.reads.held());
+        while let Some(action) = self.reads.next() {
+            match action {
+                Action::Fetch { fetch, file, range, .. } => {
+                    assert!(!range.is_empty());
+                    self.largest = self.largest.max(range.end - range.start);
+                    self.coming.insert((self.now + self.latency, fetch), range.end - range.start);
+                    self.flying.insert(fetch, (file, range, 0));
+                }
+                Action::Cancel { fetch } => {
+                    self.flying.remove(&fetch).expect("it is in flight");
+                    self.coming.retain(|(_, coming), _| *coming != fetch);
+                }
+                Action::Answer { request } => {
+                    let (file, range) = self.asked.remove(&request).expect("it was asked, once");
+                    let there = self.there.entry(file).or_default();
+                    assert_eq!(there.bytes_within(&range), range.end - range.start, "{range:?} of {there:?}");
+                    self.answered.insert(request);
+                }
+                Action::Fail { request } => {
+                    self.asked.remove(&request).expect("it was asked, once");
+                    self.failed.insert(request);
+                }
+                Action::Release { file, range } => {
+                    let kept = self.there.entry(file).or_default();
+                    assert_eq!(kept.bytes_within(&range), range.end - range.start, "released once");
+                    let mut rest = kept.clone();
+                    rest.forget_before(range.end);
+                    kept.forget_from(range.start);
+                    rest.iter().for_each(|range| kept.insert(range.clone()));
+                }
+            }
+        }
+    }
+
+    /// The next thing that happens; false if nothing does.
+    fn step(&mut self) -> bool {
+        let next = self.coming.first_key_value().map(|((when, _), _)| *when);
+        let wake = self.reads.wake_at();
+        match (next, wake) {
+            (None, None) => return false,
+            (next, Some(wake)) if next.is_none_or(|next| wake < next) => {
+                self.now = self.now.max(wake);
+                self.reads.wake(self.now);
+            }
+            _ => {
+                let Some(((when, fetch), left)) = self.coming.pop_first() else { return false };
+                self.now = self.now.max(when);
+                self.deliver(fetch, left);
+            }
+        }
+        self.act();
+        true
+    }
+
+    fn deliver(&mut self, fetch: FetchId, left: u64) {
+        let Some((file, range, arrived)) = self.flying.get_mut(&fetch) else { return };
+        let piece = left.min(128 << 10);
+        let from = range.start + *arrived;
+        *arrived += piece;
+        self.there.entry(*file).or_default().insert(from..from + piece);
+        if left > piece {
+            let wait = Duration::from_nanos(piece.min(left - piece) * 1_000_000_000 / self.rate);
+            self.coming.insert((self.now + wait, fetch), left - piece);
+            self.reads.arrived(self.now, fetch, piece);
+        } else {
+            self.reads.arrived(self.now, fetch, piece);
+            self.act();
+            // It may have been cancelled by what it brought.
+            if self.flying.remove(&fetch).is_some() {
+                self.reads.finished(self.now, fetch);
+            }
+        }
+    }
+
+    fn until_answered(&mut self, request: RequestId) {
+        while !self.answered.contains(&request) {
+            assert!(self.step(), "{request:?} is never answered");
+        }
+    }
+
+    /// Reads a file from end to end in requests of this size; bytes per second, the second half alone.
+    fn stream(&mut self, file: u64, len: u64, size: u64) -> f64 {
+        let mut half = self.now;
+        let mut at = 0;
+        while at < len {
+            let request = self.ask(file, at..(at + size).min(len));
+            self.until_answered(request);
+            if at < len / 2 {
+                half = self.now;
+            }
+            at += size;
+        }
+        len as f64 / 2.0 / (self.now - half).as_secs_f64()
+    }
+}
+
+#[test]
+fn one_reader_gets_what_many_fetches_bring() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 2048 * MIB);
+    let rate = world.stream(1, 2048 * MIB, MIB);
+    assert!(rate > 10.0 * 90e6, "{rate}");
+    assert!(world.most_held <= 256 * MIB);
+    let stats = world.reads.stats();
+    assert!(stats.fetched - stats.wasted >= 2048 * MIB && stats.wasted < 2048 * MIB / 20, "{stats:?}");
+    world.reads.closed(world.now, HandleId(1));
+    world.act();
+    assert_eq!(world.reads.held(), 0);
+}
+
+#[test]
+fn random_reads_fetch_what_they_ask_for_and_little_more() {
+    let mut world = World::new(64 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 1024 * MIB);
+    let mut at = 7;
+    for _ in 0..500 {
+        at = u64::wrapping_mul(at, 2_862_933_555_777_941_757).wrapping_add(3_037_000_493) >> 8;
+        let start = at % (1024 * MIB - 4096) / 4096 * 4096;
+        let request = world.ask(1, start..start + 4096);
+        world.until_answered(request);
+    }
+    assert!(world.largest <= 64 << 10, "{}", world.largest);
+    assert!(world.reads.stats().fetched <= 501 * (32 << 10), "{:?}", world.reads.stats());
+}
+
+#[test]
+fn streams_in_turns_on_one_handle_are_as_fast_as_apart() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 2048 * MIB);
+    let mut half = Duration::ZERO;
+    for turn in 0..2048_u64 {
+        for stream in 0..4 {
+            let start = stream * 512 * MIB + turn * 128 * 1024;
+            let request = world.ask(1, start..start + 128 * 1024);
+            world.until_answered(request);
+        }
+        if turn == 1024 {
+            half = world.now;
+        }
+    }
+    let rate = 512.0 * MIB as f64 / (world.now - half).as_secs_f64();
+    assert!(rate > 8.0 * 90e6, "{rate}");
+}
+
+#[test]
+fn what_fails_for_good_fails_its_readers_and_nobody_else() {
+    let mut world = World::new(64 * MIB, Duration::from_millis(1), 90_000_000);
+    world.open(1, 10 * MIB);
+    world.open(2, 10 * MIB);
+    let lost = world.ask(1, 5 * MIB..6 * MIB);
+    let other = world.ask(2, 5 * MIB..6 * MIB);
+    let fetches: Vec<FetchId> =
+        world.flying.iter().filter(|(_, (file, ..))| *file == FileId(1)).map(|(fetch, _)| *fetch).collect();
+    for fetch in fetches {
+        world.flying.remove(&fetch);
+        world.coming.retain(|(_, coming), _| *coming != fetch);
+        world.reads.failed(world.now, fetch, Failure::Permanent);
+        world.act();
+    }
+    assert!(world.failed.contains(&lost));
+    world.until_answered(other);
+}
+
+#[derive(Debug, Clone)]
+enum Happens {
+    Read { file: u64, start: u64, len: u64 },
+    Run { file: u64, start: u64, len: u64, count: u64 },
+    Steps(u16),
+    Fails { which: usize, how: Failure },
+    Reopens { file: u64 },
+    Memory(u64),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let start = || prop_oneof![0u64..40 * MIB, (0u64..40).prop_map(|n| n * MIB)];
+    prop_oneof![
+        4 => (0u64..4, start(), 1u64..2 * MIB).prop_map(|(file, start, len)| Happens::Read { file, start, len }),
+        4 => (0u64..4, start(), 4096u64..MIB, 1u64..24)
+            .prop_map(|(file, start, len, count)| Happens::Run { file, start, len, count }),
+        6 => (1u16..400).prop_map(Happens::Steps),
+        1 => (any::<usize>(), prop_oneof![Just(Failure::Transient), Just(Failure::Throttled), Just(Failure::Permanent)])
+            .prop_map(|(which, how)| Happens::Fails { which, how }),
+        1 => (0u64..4).prop_map(|file| Happens::Reopens { file }),
+        1 => (4u64..64).prop_map(|mib| Happens::Memory(mib * MIB)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whatever_happens_all_reads_end_and_memory_is_kept_to(events in proptest::collection::vec(happens(), 1..60)) {
+        let mut world = World::new(16 * MIB, Duration::from_millis(5), 50_000_000);
+        for file in 0..4 {
+            world.open(file, 40 * MIB);
+        }
+        let mut ceiling = 16 * MIB;
+        for event in events {
+            match event {
+                Happens::Read { file, start, len } => {
+                    world.ask(file, start..(start + len).min(40 * MIB).max(start));
+                }
+                Happens::Run { file, start, len, count } => {
+                    for n in 0..count {
+                        let from = start + n * len;
+                        world.ask(file, from..(from + len).min(40 * MIB).max(from));
+                    }
+                }
+                Happens::Steps(count) => for _ in 0..count {
+                    world.step();
+                },
+                Happens::Fails { which, how } => {
+                    let fetches: Vec<FetchId> = world.flying.keys().copied().collect();
+                    if let Some(fetch) = fetches.get(which % fetches.len().max(1)) {
+                        world.flying.remove(fetch);
+                        world.coming.retain(|(_, coming), _| coming != fetch);
+                        world.reads.failed(world.now, *fetch, how);
+                        world.act();
+                    }
+                }
+                Happens::Reopens { file } => {
+                    world.reads.closed(world.now, HandleId(file));
+                    world.act();
+                    world.open(file, 40 * MIB);
+                }
+                Happens::Memory(memory) => {
+                    world.reads.set_memory(world.now, memory);
+                    world.act();
+                    // What is in flight comes in yet.
+                    ceiling = ceiling.max(memory);
+                }
+            }
+            prop_assert!(world.most_held <= ceiling, "{} of {ceiling}", world.most_held);
+        }
+        while world.step() {}
+        prop_assert!(world.asked.is_empty(), "never answered: {:?}", world.asked);
+        for file in 0..4 {
+            world.reads.closed(world.now, HandleId(file));
+            world.act();
+        }
+        while world.step() {}
+        prop_assert_eq!(world.reads.held(), 0);
+        prop_assert!(world.flying.is_empty());
+        prop_assert!(world.there.values().all(|there| there.bytes() == 0));
+    }
+}

@@ -1,0 +1,58 @@
+//! The numbers of [`super::Reads`].
+
+use std::time::Duration;
+
+use crate::{endpoint, order, streams, window};
+
+/// All constants that reading rests on. The defaults are meant for everybody: no measurement depends on any of them by more than a
+/// few percent within a factor of four, which the simulator shows.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    /// Of finding streams.
+    pub streams: streams::Tuning,
+    /// Of windows.
+    pub window: window::Tuning,
+    /// Of what is learned of the endpoint.
+    pub endpoint: endpoint::Tuning,
+    /// Of trying whether the endpoint likes requests in order.
+    pub order: order::Tuning,
+    /// What nobody reads ahead of is fetched in multiples of this, bytes: about what a checksum covers.
+    pub grain: u64,
+    /// The smallest fetch ahead, bytes.
+    pub part_min: u64,
+    /// A fetch lasts at least so many times its own latency where memory allows: so much of the time bytes flow.
+    pub part_latencies: u32,
+    /// A window has at least so many parts where they can be that small.
+    pub parts_per_window: u64,
+    /// A stream may hold so many times the memory that is free, so that some is always left for others (Choudhury and Hahne,
+    /// "Dynamic queue length thresholds for shared-memory packet switches", 1998).
+    pub share: u64,
+    /// One so-many-th of the memory is for reads that somebody waits for.
+    pub reserve: u64,
+    /// Attempts of a fetch that somebody waits for, before the read fails.
+    pub attempts: u32,
+    /// Before the first repetition; doubles with each.
+    pub retry: Duration,
+    /// The longest wait before a repetition.
+    pub retry_max: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            streams: streams::Tuning::default(),
+            window: window::Tuning::default(),
+            endpoint: endpoint::Tuning::default(),
+            order: order::Tuning::default(),
+            grain: 32 << 10,
+            part_min: 1 << 20,
+            part_latencies: 2,
+            parts_per_window: 8,
+            share: 4,
+            reserve: 8,
+            attempts: 8,
+            retry: Duration::from_millis(50),
+            retry_max: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Which reads of a file belong together: see [`Streams`].
+
+mod detect;
+mod intervals;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use detect::{Placed, Stream, StreamId, Streams, Tuning};
+pub use intervals::IntervalSet;
+pub use pattern::Pattern;

@@ -2,7 +2,7 @@
 //!
 //! A fetch waits for its first byte and then streams, so the endpoint is only busy while enough of them are under way: the
 //! bandwidth-delay product, in fetches. Fewer leave it idle, more only queue. Where that knee is cannot be known, so it is
-//! found, in *rounds* of about half as many finished fetches as are allowed:
+//! found, in *rounds* of about as many finished fetches as are allowed:
 //!
 //! - **Grow**: double as long as it pays.
 //! - **Hold**: rest a little above the knee. By Little's law it is at (in flight) / (slowdown), where slowdown is how many times
@@ -15,11 +15,13 @@
 //! Throughput that jumps or drops starts the search again. Refusals ([`Failure::Throttled`]) and mass failures cut the level at
 //! once, whatever the throughput (additive increase, multiplicative decrease; Chiu and Jain, 1989).
 
+mod refusals;
 mod round;
 mod tuning;
 
 use std::time::Duration;
 
+use refusals::Refused;
 pub use round::Finished;
 use round::{Baseline, Measure, Round};
 pub use tuning::Tuning;
@@ -82,17 +84,6 @@ pub struct Limit {
     each: f64,
     last_bytes: Duration,
     refused: Option<Refused>,
-}
-
-/// The last burst of refusals.
-#[derive(Debug, Clone, Copy)]
-struct Refused {
-    last: Duration,
-    cut: Duration,
-    /// The level when it began.
-    level: f64,
-    /// Whether it has returned to nearly there since.
-    recovered: bool,
 }
 
 impl Limit {
@@ -535,44 +526,5 @@ impl Limit {
     /// The level for a knee.
     fn staffed(&self, knee: f64) -> f64 {
         knee + self.tuning.slack * knee.sqrt() + 1.0
-    }
-
-    fn careful(&self, now: Duration) -> bool {
-        self.refused.is_some_and(|refused| now.saturating_sub(refused.last) < self.tuning.memory)
-    }
-
-    /// A refusal of a fetch that was sent at `started`.
-    fn cut(&mut self, now: Duration, started: Duration) {
-        let before = self.refused;
-        let calm = before.is_none_or(|refused| now.saturating_sub(refused.last) >= self.tuning.calm);
-        let level = before.filter(|_| !calm).map_or(self.base, |refused| refused.level);
-        let cut = before.map_or(Duration::ZERO, |refused| refused.cut);
-        // Those that were under way when the level was cut say nothing about the new level.
-        let again = before.is_none() || started >= cut;
-        self.refused =
-            Some(Refused { last: now, cut: if again { now } else { cut }, level, recovered: false });
-        if again {
-            let floor = (level * self.tuning.cut_most.min(1.0)).min(self.base);
-            self.reference = None;
-            self.hold(now, (self.base * self.tuning.cut.clamp(0.1, 0.95)).max(floor));
-            self.skip = 0;
-            self.up_wait = 2;
-        }
-    }
-
-    /// Back, in doublings, to nearly where refusals began, once they have ended.
-    fn recover(&mut self, now: Duration) -> bool {
-        let calm = self.tuning.calm;
-        let Some(refused) = self.refused.as_mut().filter(|refused| !refused.recovered) else { return false };
-        if now.saturating_sub(refused.last) < calm {
-            return false;
-        }
-        let goal = (refused.level * 0.9).max(self.base);
-        let level = (self.base * 2.0).min(goal);
-        refused.recovered = level >= goal;
-        self.reference = None;
-        self.hold(now, level);
-        self.skip = 0;
-        true
     }
 }

@@ -1,0 +1,57 @@
+//! What a refusal does to the level, and the way back: additive increase, multiplicative decrease (Chiu and Jain, 1989).
+
+use std::time::Duration;
+
+use super::Limit;
+
+/// The last burst of refusals.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused {
+    last: Duration,
+    cut: Duration,
+    /// The level when it began.
+    level: f64,
+    /// Whether it has returned to nearly there since.
+    recovered: bool,
+}
+
+impl Limit {
+    pub(super) fn careful(&self, now: Duration) -> bool {
+        self.refused.is_some_and(|refused| now.saturating_sub(refused.last) < self.tuning.memory)
+    }
+
+    /// A refusal of a fetch that was sent at `started`.
+    pub(super) fn cut(&mut self, now: Duration, started: Duration) {
+        let before = self.refused;
+        let calm = before.is_none_or(|refused| now.saturating_sub(refused.last) >= self.tuning.calm);
+        let level = before.filter(|_| !calm).map_or(self.base, |refused| refused.level);
+        let cut = before.map_or(Duration::ZERO, |refused| refused.cut);
+        // Those that were under way when the level was cut say nothing about the new level.
+        let again = before.is_none() || started >= cut;
+        self.refused =
+            Some(Refused { last: now, cut: if again { now } else { cut }, level, recovered: false });
+        if again {
+            let floor = (level * self.tuning.cut_most.min(1.0)).min(self.base);
+            self.reference = None;
+            self.hold(now, (self.base * self.tuning.cut.clamp(0.1, 0.95)).max(floor));
+            self.skip = 0;
+            self.up_wait = 2;
+        }
+    }
+
+    /// Back, in doublings, to nearly where refusals began, once they have ended.
+    pub(super) fn recover(&mut self, now: Duration) -> bool {
+        let calm = self.tuning.calm;
+        let Some(refused) = self.refused.as_mut().filter(|refused| !refused.recovered) else { return false };
+        if now.saturating_sub(refused.last) < calm {
+            return false;
+        }
+        let goal = (refused.level * 0.9).max(self.base);
+        let level = (self.base * 2.0).min(goal);
+        refused.recovered = level >= goal;
+        self.reference = None;
+        self.hold(now, level);
+        self.skip = 0;
+        true
+    }
+}

@@ -30,7 +30,30 @@ impl Reads {
         let Some(part) = self.part(file, start) else { return };
         if part.is_idle() && part.is_used_up() {
             self.remove(file, start);
+        } else {
+            self.trim(file, start);
         }
+    }
+
+    /// What was read at a part's beginning goes when it is worth it: large parts would hold twice the memory that is needed.
+    fn trim(&mut self, file: FileId, start: u64) {
+        let least = self.tuning.trim.max(1);
+        let Some(state) = self.files.get_mut(&file) else { return };
+        // One that is under way is known by where it starts.
+        let Some(part) = state.parts.get(start).filter(|part| part.is_idle() && part.ready.is_some()) else { return };
+        let Some(until) = part.read.end_of(start).filter(|until| until - start >= least) else { return };
+        let Some(mut part) = state.parts.remove(start) else { return };
+        let trimmed = until - start;
+        part.range.start = until;
+        part.arrived = part.len();
+        part.read.forget_before(until);
+        if let Some(ahead) = part.stream.and_then(|stream| state.ahead.get_mut(&stream)) {
+            ahead.held = ahead.held.saturating_sub(trimmed);
+        }
+        state.parts.insert(part);
+        self.held -= trimmed;
+        self.old.push_back((file, until));
+        self.actions.push_back(Action::Release { file, range: start..until });
     }
 
     /// A part goes, wanted or not; its fetches are cancelled.

@@ -29,6 +29,8 @@ pub struct Tuning {
     pub share: u64,
     /// One so-many-th of the memory is for reads that somebody waits for.
     pub reserve: u64,
+    /// What was read of a part is released in pieces of at least so many bytes.
+    pub trim: u64,
     /// Attempts of a fetch that somebody waits for, before the read fails.
     pub attempts: u32,
     /// Before the first repetition; doubles with each.
@@ -50,6 +52,7 @@ impl Default for Tuning {
             parts_per_window: 8,
             share: 4,
             reserve: 8,
+            trim: 1 << 20,
             attempts: 8,
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),

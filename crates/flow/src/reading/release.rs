@@ -40,7 +40,9 @@ impl Reads {
         let least = self.tuning.trim.max(1);
         let Some(state) = self.files.get_mut(&file) else { return };
         // One that is under way is known by where it starts.
-        let Some(part) = state.parts.get(start).filter(|part| part.is_idle() && part.ready.is_some()) else { return };
+        let Some(part) = state.parts.get(start).filter(|part| part.is_idle() && part.ready.is_some()) else {
+            return;
+        };
         let Some(until) = part.read.end_of(start).filter(|until| until - start >= least) else { return };
         let Some(mut part) = state.parts.remove(start) else { return };
         let trimmed = until - start;

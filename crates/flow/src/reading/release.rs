@@ -138,11 +138,7 @@ impl Reads {
             self.drop_part(now, file, start);
         }
         let waiting = self.pending.values().any(|pending| pending.file == file);
-        let open = self.files.get(&file).is_some_and(|state| !state.handles.is_empty());
-        if !waiting
-            && !open
-            && let Some(state) = self.files.remove(&file)
-        {
+        if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
         }
     }

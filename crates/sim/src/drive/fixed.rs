@@ -1,12 +1,10 @@
 //! A controller whose window and concurrency never change: what a user could have set by hand.
 
-use super::controller::Controller;
 use super::pieces::Pieces;
-use headrace_flow::backoff::Failure;
-use headrace_flow::reading::{Action, FetchId, FileId, HandleId, RequestId, Stats};
+use super::readahead::Readahead;
+use headrace_flow::reading::{FileId, HandleId};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::time::Duration;
 
 /// Positions that are remembered per handle, to see where a read goes on.
 const HEADS: usize = 64;
@@ -53,32 +51,23 @@ impl Fixed {
     pub fn new(settings: Settings) -> Fixed {
         Fixed { settings, pieces: Pieces::new(false), handles: HashMap::new() }
     }
-
-    fn go_on(&mut self) {
-        for (file, handle, range) in self.pieces.take_answered() {
-            let sequential =
-                self.handles.get(&handle).is_some_and(|h| h.heads.iter().any(|head| head.sequential));
-            let from = if sequential { range.start.saturating_sub(self.settings.part) } else { range.start };
-            self.pieces.release(file, from..range.end);
-        }
-        self.pieces.send(self.settings.concurrency);
-    }
 }
 
-impl Controller for Fixed {
-    fn opened(&mut self, file: FileId, handle: HandleId, len: u64) {
+impl Readahead for Fixed {
+    fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    fn pieces_mut(&mut self) -> &mut Pieces {
+        &mut self.pieces
+    }
+
+    fn enter(&mut self, file: FileId, handle: HandleId, len: u64) {
         self.handles.insert(handle, Handle { file, len, heads: VecDeque::new() });
     }
 
-    fn read(
-        &mut self,
-        _now: Duration,
-        file: FileId,
-        handle: HandleId,
-        range: Range<u64>,
-        request: RequestId,
-    ) {
-        let Some(state) = self.handles.get_mut(&handle) else { return };
+    fn wants(&mut self, file: FileId, handle: HandleId, range: Range<u64>) -> bool {
+        let Some(state) = self.handles.get_mut(&handle) else { return false };
         let Settings { window, part, memory, .. } = self.settings;
         let known = state.heads.iter().position(|head| head.next == range.start);
         let mut head = match known.and_then(|index| state.heads.remove(index)) {
@@ -102,56 +91,27 @@ impl Controller for Fixed {
         if state.heads.len() > HEADS {
             state.heads.pop_front();
         }
-        self.pieces.ask(request, file, handle, range);
-        self.go_on();
+        true
     }
 
-    fn arrived(&mut self, _now: Duration, fetch: FetchId, bytes: u64) {
-        self.pieces.arrived(fetch, bytes);
-        self.go_on();
-    }
-
-    fn finished(&mut self, _now: Duration, fetch: FetchId) {
-        self.pieces.finished(fetch);
-        self.go_on();
-    }
-
-    fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
-        self.pieces.failed(now, fetch, how);
-        self.go_on();
-    }
-
-    fn closed(&mut self, _now: Duration, handle: HandleId) {
-        self.pieces.forget(handle);
+    fn leave(&mut self, handle: HandleId) {
         let Some(state) = self.handles.remove(&handle) else { return };
         if self.handles.values().all(|other| other.file != state.file) {
             self.pieces.release(state.file, 0..u64::MAX);
         }
-        self.go_on();
     }
 
-    fn set_memory(&mut self, _now: Duration, bytes: u64) {
+    fn set_ceiling(&mut self, bytes: u64) {
         self.settings.memory = bytes;
     }
 
-    fn wake_at(&self) -> Option<Duration> {
-        self.pieces.wake_at()
-    }
-
-    fn wake(&mut self, now: Duration) {
-        self.pieces.wake(now);
-        self.go_on();
-    }
-
-    fn next(&mut self) -> Option<Action> {
-        self.pieces.next()
-    }
-
-    fn held(&self) -> u64 {
-        self.pieces.held()
-    }
-
-    fn stats(&self) -> Stats {
-        self.pieces.stats()
+    fn go_on(&mut self) {
+        for (file, handle, range) in self.pieces.take_answered() {
+            let sequential =
+                self.handles.get(&handle).is_some_and(|h| h.heads.iter().any(|head| head.sequential));
+            let from = if sequential { range.start.saturating_sub(self.settings.part) } else { range.start };
+            self.pieces.release(file, from..range.end);
+        }
+        self.pieces.send(self.settings.concurrency);
     }
 }

@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod measure;
 pub(crate) mod pieces;
 pub mod plant;
+pub(crate) mod readahead;
 pub mod reader;
 mod run;
 #[cfg(test)]

@@ -4,13 +4,11 @@
 //! long as four windows more fit into what is free of four fifths of the buffer, so the buffer decides the window, the window
 //! decides how many blocks are in flight, and that decides throughput.
 
-use crate::drive::Controller;
 use crate::drive::pieces::Pieces;
-use headrace_flow::backoff::Failure;
-use headrace_flow::reading::{Action, FetchId, FileId, HandleId, RequestId, Stats};
+use crate::drive::readahead::Readahead;
+use headrace_flow::reading::{FileId, HandleId};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 /// Bytes of a block: an object of the store.
 pub const BLOCK: u64 = 4 << 20;
@@ -41,14 +39,6 @@ impl Buffers {
     pub fn new(buffer: u64) -> Buffers {
         Buffers { buffer, pieces: Pieces::new(true), sessions: BTreeMap::new() }
     }
-
-    fn go_on(&mut self) {
-        for (file, _, range) in self.pieces.take_answered() {
-            let block = range.end / BLOCK * BLOCK;
-            self.pieces.release(file, block.saturating_sub(2 * BLOCK)..block);
-        }
-        self.pieces.send(DOWNLOADS);
-    }
 }
 
 impl Session {
@@ -70,20 +60,21 @@ impl Session {
     }
 }
 
-impl Controller for Buffers {
-    fn opened(&mut self, file: FileId, handle: HandleId, len: u64) {
+impl Readahead for Buffers {
+    fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    fn pieces_mut(&mut self) -> &mut Pieces {
+        &mut self.pieces
+    }
+
+    fn enter(&mut self, file: FileId, handle: HandleId, len: u64) {
         self.sessions.insert(handle, Session { file, len, next: 0, total: 0, window: 0 });
     }
 
-    fn read(
-        &mut self,
-        _now: Duration,
-        file: FileId,
-        handle: HandleId,
-        range: Range<u64>,
-        request: RequestId,
-    ) {
-        let Some(session) = self.sessions.get_mut(&handle) else { return };
+    fn wants(&mut self, file: FileId, handle: HandleId, range: Range<u64>) -> bool {
+        let Some(session) = self.sessions.get_mut(&handle) else { return false };
         session.read(&range, self.pieces.held(), self.buffer / 5 * 4);
         let (window, len) = (session.window, session.len);
         let first = range.start / BLOCK * BLOCK;
@@ -95,62 +86,35 @@ impl Controller for Buffers {
             self.pieces.want(file, at..at + BLOCK, BLOCK, false);
             at += BLOCK;
         }
-        self.pieces.ask(request, file, handle, range);
-        self.go_on();
+        true
     }
 
-    fn arrived(&mut self, _now: Duration, fetch: FetchId, bytes: u64) {
-        self.pieces.arrived(fetch, bytes);
-    }
-
-    fn finished(&mut self, _now: Duration, fetch: FetchId) {
-        self.pieces.finished(fetch);
-        self.go_on();
-    }
-
-    fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
-        self.pieces.failed(now, fetch, how);
-        self.go_on();
-    }
-
-    fn closed(&mut self, _now: Duration, handle: HandleId) {
-        self.pieces.forget(handle);
+    fn leave(&mut self, handle: HandleId) {
         let Some(session) = self.sessions.remove(&handle) else { return };
         if self.sessions.values().all(|other| other.file != session.file) {
             self.pieces.release(session.file, 0..u64::MAX);
         }
-        self.go_on();
     }
 
-    fn set_memory(&mut self, _now: Duration, bytes: u64) {
+    fn set_ceiling(&mut self, bytes: u64) {
         self.buffer = bytes;
     }
 
-    fn wake_at(&self) -> Option<Duration> {
-        self.pieces.wake_at()
-    }
-
-    fn wake(&mut self, now: Duration) {
-        self.pieces.wake(now);
-        self.go_on();
-    }
-
-    fn next(&mut self) -> Option<Action> {
-        self.pieces.next()
-    }
-
-    fn held(&self) -> u64 {
-        self.pieces.held()
-    }
-
-    fn stats(&self) -> Stats {
-        self.pieces.stats()
+    fn go_on(&mut self) {
+        for (file, _, range) in self.pieces.take_answered() {
+            let block = range.end / BLOCK * BLOCK;
+            self.pieces.release(file, block.saturating_sub(2 * BLOCK)..block);
+        }
+        self.pieces.send(DOWNLOADS);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::Controller;
+    use headrace_flow::reading::{Action, RequestId};
+    use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
 

@@ -1,13 +1,11 @@
 //! One prefetcher per handle, as Mountpoint has it: the window multiplies by eight each time the reader has come through it, up to a
 //! limit, and is fetched in parts of 8 MiB; any jump begins anew.
 
-use crate::drive::Controller;
 use crate::drive::pieces::Pieces;
-use headrace_flow::backoff::Failure;
-use headrace_flow::reading::{Action, FetchId, FileId, HandleId, RequestId, Stats};
+use crate::drive::readahead::Readahead;
+use headrace_flow::reading::{FileId, HandleId};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 /// Bytes of one GET.
 pub const PART: u64 = 8 << 20;
@@ -41,30 +39,24 @@ impl Prefetcher {
     pub fn new(most: u64, connections: usize) -> Prefetcher {
         Prefetcher { most, connections, pieces: Pieces::new(false), handles: BTreeMap::new() }
     }
-
-    fn go_on(&mut self) {
-        for (file, _, range) in self.pieces.take_answered() {
-            self.pieces.release(file, range.start.saturating_sub(PART)..range.end);
-        }
-        self.pieces.send(self.connections);
-    }
 }
 
-impl Controller for Prefetcher {
-    fn opened(&mut self, file: FileId, handle: HandleId, len: u64) {
+impl Readahead for Prefetcher {
+    fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    fn pieces_mut(&mut self) -> &mut Pieces {
+        &mut self.pieces
+    }
+
+    fn enter(&mut self, file: FileId, handle: HandleId, len: u64) {
         let stream = Stream { file, len, next: 0, window: FIRST_WINDOW, grows_at: FIRST_WINDOW, ahead: 0 };
         self.handles.insert(handle, stream);
     }
 
-    fn read(
-        &mut self,
-        _now: Duration,
-        file: FileId,
-        handle: HandleId,
-        range: Range<u64>,
-        request: RequestId,
-    ) {
-        let Some(stream) = self.handles.get_mut(&handle) else { return };
+    fn wants(&mut self, file: FileId, handle: HandleId, range: Range<u64>) -> bool {
+        let Some(stream) = self.handles.get_mut(&handle) else { return false };
         // The kernel's requests of one stream may come a little out of order; only what is not ahead is a jump.
         if range.start > stream.ahead || range.end + PART < stream.next {
             let len = stream.len;
@@ -87,60 +79,31 @@ impl Controller for Prefetcher {
         let ahead = stream.ahead;
         self.pieces.want(file, range.clone(), PART, true);
         self.pieces.want(file, from..ahead, PART, false);
-        self.pieces.ask(request, file, handle, range);
-        self.go_on();
+        true
     }
 
-    fn arrived(&mut self, _now: Duration, fetch: FetchId, bytes: u64) {
-        self.pieces.arrived(fetch, bytes);
-        self.go_on();
-    }
-
-    fn finished(&mut self, _now: Duration, fetch: FetchId) {
-        self.pieces.finished(fetch);
-        self.go_on();
-    }
-
-    fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
-        self.pieces.failed(now, fetch, how);
-        self.go_on();
-    }
-
-    fn closed(&mut self, _now: Duration, handle: HandleId) {
-        self.pieces.forget(handle);
+    fn leave(&mut self, handle: HandleId) {
         if let Some(stream) = self.handles.remove(&handle) {
             self.pieces.release(stream.file, 0..u64::MAX);
         }
-        self.go_on();
     }
 
-    fn set_memory(&mut self, _now: Duration, _bytes: u64) {}
+    fn set_ceiling(&mut self, _bytes: u64) {}
 
-    fn wake_at(&self) -> Option<Duration> {
-        self.pieces.wake_at()
-    }
-
-    fn wake(&mut self, now: Duration) {
-        self.pieces.wake(now);
-        self.go_on();
-    }
-
-    fn next(&mut self) -> Option<Action> {
-        self.pieces.next()
-    }
-
-    fn held(&self) -> u64 {
-        self.pieces.held()
-    }
-
-    fn stats(&self) -> Stats {
-        self.pieces.stats()
+    fn go_on(&mut self) {
+        for (file, _, range) in self.pieces.take_answered() {
+            self.pieces.release(file, range.start.saturating_sub(PART)..range.end);
+        }
+        self.pieces.send(self.connections);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::Controller;
+    use headrace_flow::reading::{Action, RequestId};
+    use std::time::Duration;
 
     const KIB: u64 = 1 << 10;
 

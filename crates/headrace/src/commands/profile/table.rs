@@ -130,7 +130,10 @@ mod tests {
         for width in [60, 72, 80, 100, 132] {
             let lines = lines(&totals, by, Sort::Time, Room { width, rows: 10 });
             assert_eq!(lines.len(), 3, "{lines:#?}");
-            assert!(width < 80 || lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
+            assert!(
+                width < 80 || lines.iter().all(|line| line.chars().count() <= width),
+                "{width}: {lines:#?}"
+            );
             for heading in ["PID", "COMMAND", "OPERATION", "OP/S", "TIME", "MEAN"] {
                 assert!(lines[0].contains(heading), "{lines:#?}");
             }

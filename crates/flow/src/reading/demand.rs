@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::part::Part;
-use super::reads::{Flight, Pending, Reads};
+use super::reads::{Flight, Lent, Pending, Reads};
 use super::types::{Action, FetchId, FileId, RequestId};
 use crate::backoff::Failure;
 
@@ -109,20 +109,21 @@ impl Reads {
     }
 
     fn answer(&mut self, request: RequestId) {
+        let Some(Pending { file, range, .. }) = self.pending.remove(&request) else { return };
         self.actions.push_back(Action::Answer { request });
-        self.leave(request, true);
+        self.lent.insert(request, Lent { file, range });
     }
 
     fn fail(&mut self, request: RequestId) {
+        let Some(Pending { file, range, .. }) = self.pending.remove(&request) else { return };
         self.actions.push_back(Action::Fail { request });
-        self.leave(request, false);
+        self.leave(request, file, &range, false);
     }
 
     /// A read is over: its parts are its no longer.
-    fn leave(&mut self, request: RequestId, read: bool) {
-        let Some(Pending { file, range, .. }) = self.pending.remove(&request) else { return };
+    pub(super) fn leave(&mut self, request: RequestId, file: FileId, range: &Range<u64>, read: bool) {
         let Some(state) = self.files.get_mut(&file) else { return };
-        let starts = state.parts.starts(&range);
+        let starts = state.parts.starts(range);
         for start in &starts {
             let Some(part) = state.parts.get_mut(*start) else { continue };
             part.pins = part.pins.saturating_sub(1);

@@ -34,6 +34,13 @@ pub(super) struct Pending {
     pub waits: usize,
 }
 
+/// A read that is answered, but whose bytes nobody has taken yet: they still count.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub file: FileId,
+    pub range: Range<u64>,
+}
+
 /// Whoever reads through a handle.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -52,6 +59,7 @@ pub struct Reads {
     pub(super) handles: HashMap<HandleId, Reader>,
     pub(super) flights: HashMap<FetchId, Flight>,
     pub(super) pending: HashMap<RequestId, Pending>,
+    pub(super) lent: HashMap<RequestId, Lent>,
     /// Reads that memory has no room for yet, in the order they came.
     pub(super) admission: VecDeque<RequestId>,
     /// Parts that somebody waits for and that are not sent yet.
@@ -88,6 +96,7 @@ impl Reads {
             handles: HashMap::new(),
             flights: HashMap::new(),
             pending: HashMap::new(),
+            lent: HashMap::new(),
             admission: VecDeque::new(),
             demands: VecDeque::new(),
             ring: VecDeque::new(),
@@ -113,7 +122,7 @@ impl Reads {
         }
     }
 
-    /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows.
+    /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows; after the first, call [`Reads::taken`].
     pub fn read(
         &mut self,
         now: Duration,
@@ -165,6 +174,30 @@ impl Reads {
             self.queue(file, placed.stream);
         }
         self.pump(now);
+    }
+
+    /// The bytes of a read that was answered are with whoever asked: they need not be kept any longer.
+    pub fn taken(&mut self, now: Duration, request: RequestId) {
+        let Some(Lent { file, range }) = self.lent.remove(&request) else { return };
+        self.leave(request, file, &range, true);
+        self.pump(now);
+    }
+
+    /// An attempt at a fetch failed, and whoever makes it will try again for what is missing: [`Reads::resumed`], or
+    /// [`Reads::failed`], follows.
+    pub fn interrupted(&mut self, now: Duration, fetch: FetchId, how: Failure) {
+        self.endpoint.failed(now, fetch, how);
+        self.pump(now);
+    }
+
+    /// The next attempt begins.
+    pub fn resumed(&mut self, now: Duration, fetch: FetchId) {
+        let Some(&Flight { file, part: start, base, arrived }) = self.flights.get(&fetch) else { return };
+        let Some(part) = self.part(file, start) else { return };
+        let missing = part.len().saturating_sub(base + arrived);
+        // Whoever has a second attempt has been sent twice already.
+        let paired = part.fetches.iter().all(Option::is_some);
+        self.endpoint.started(now, fetch, missing, paired);
     }
 
     /// So many more bytes of a fetch are there, in order from its start.

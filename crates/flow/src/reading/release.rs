@@ -137,7 +137,8 @@ impl Reads {
         for start in starts {
             self.drop_part(now, file, start);
         }
-        let waiting = self.pending.values().any(|pending| pending.file == file);
+        let waiting = self.pending.values().any(|pending| pending.file == file)
+            || self.lent.values().any(|lent| lent.file == file);
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
         }

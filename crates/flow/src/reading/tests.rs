@@ -82,6 +82,7 @@ impl World {
                     let there = self.there.entry(file).or_default();
                     assert_eq!(there.bytes_within(&range), range.end - range.start, "{range:?} of {there:?}");
                     self.answered.insert(request);
+                    self.reads.taken(self.now, request);
                 }
                 Action::Fail { request } => {
                     self.asked.remove(&request).expect("it was asked, once");

@@ -11,6 +11,8 @@ pub trait Controller {
     fn opened(&mut self, file: FileId, handle: HandleId, len: u64);
     /// A reader wants this range.
     fn read(&mut self, now: Duration, file: FileId, handle: HandleId, range: Range<u64>, request: RequestId);
+    /// The bytes of a read that was answered are with the reader. Whoever lets go of them by itself needs not know.
+    fn taken(&mut self, _now: Duration, _request: RequestId) {}
     /// So many more bytes of a fetch are there.
     fn arrived(&mut self, now: Duration, fetch: FetchId, bytes: u64);
     /// All of a fetch is there.
@@ -40,6 +42,10 @@ impl Controller for Reads {
 
     fn read(&mut self, now: Duration, file: FileId, handle: HandleId, range: Range<u64>, request: RequestId) {
         Reads::read(self, now, file, handle, range, request);
+    }
+
+    fn taken(&mut self, now: Duration, request: RequestId) {
+        Reads::taken(self, now, request);
     }
 
     fn arrived(&mut self, now: Duration, fetch: FetchId, bytes: u64) {

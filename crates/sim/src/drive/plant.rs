@@ -227,7 +227,10 @@ impl<'a> Plant<'a> {
                         }
                     }
                 }
-                Action::Answer { request } => self.answer(endpoint, request, true),
+                Action::Answer { request } => {
+                    self.answer(endpoint, request, true);
+                    self.controllers[endpoint].taken(now, request);
+                }
                 Action::Fail { request } => self.answer(endpoint, request, false),
                 Action::Release { file, range } => self.ledgers[endpoint].released(file, &range),
             }

@@ -20,7 +20,7 @@ pub(crate) fn crc32c_joined(first: &[u8], second: &[u8]) -> u32 {
 
 /// Checksums of frames of one segment: crc32c over the segment id, the frame's stored offset, and its bytes, so that
 /// intact bytes in the wrong place do not pass.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct FrameChecksum {
     /// State after the segment id.
     seeded: Digest,
@@ -35,11 +35,32 @@ impl FrameChecksum {
 
     /// The checksum of a frame stored at `offset`.
     pub(crate) fn of(&self, offset: u32, stored: &[u8]) -> u32 {
+        let mut sum = self.begin(offset);
+        sum.update(stored);
+        sum.value()
+    }
+
+    /// The checksum of a frame stored at `offset`, to be made of it piece by piece.
+    pub(crate) fn begin(&self, offset: u32) -> FrameSum {
         let mut digest = self.seeded;
         digest.update(&offset.to_be_bytes());
-        digest.update(stored);
+        FrameSum(digest)
+    }
+}
+
+/// A checksum in the making.
+pub(crate) struct FrameSum(Digest);
+
+impl FrameSum {
+    /// More of the frame.
+    pub(crate) fn update(&mut self, stored: &[u8]) {
+        self.0.update(stored);
+    }
+
+    /// Of all that has come.
+    pub(crate) fn value(&self) -> u32 {
         // A 32-bit algorithm's value is in the low half.
-        digest.finalize() as u32
+        self.0.finalize() as u32
     }
 }
 

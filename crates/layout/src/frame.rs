@@ -4,6 +4,8 @@
 //! `[method, 1 byte, compressed volumes only][payload][tag, 16 bytes, encrypted volumes only][crc32c, 4 bytes]`;
 //! method and payload are what is encrypted.
 
+mod decoder;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use crate::checksum::FrameChecksum;
 use crate::compression::{Compression, Method, decompress};
 use crate::crypto::{CryptoError, DataKey, SegmentSealer, TAG_LEN};
 use crate::{SegmentId, SegmentSlice, Superblock};
+
+pub use decoder::Decoder;
 
 /// Bytes of a frame's checksum.
 pub(crate) const CRC_LEN: usize = 4;

@@ -19,7 +19,7 @@ pub mod wire;
 pub use compression::Compression;
 pub use crypto::{CryptoError, DataKey, MasterKey};
 pub use extent::{DecodeError, Extent, ExtentData, ExtentMap, SegmentSlice};
-pub use frame::{Codec, FrameError};
+pub use frame::{Codec, Decoder, FrameError};
 pub use id::{InodeNo, SegmentId};
 pub use object::{MAX_OBJECT_PLAIN, ObjectError};
 pub use segment::{

@@ -200,6 +200,12 @@ impl Reads {
         self.endpoint.started(now, fetch, missing, paired);
     }
 
+    /// This fetch needs nothing of the endpoint (a hole, or bytes that are here already): it says nothing of it.
+    pub fn local(&mut self, now: Duration, fetch: FetchId) {
+        self.endpoint.cancelled(now, fetch);
+        self.pump(now);
+    }
+
     /// So many more bytes of a fetch are there, in order from its start.
     pub fn arrived(&mut self, now: Duration, fetch: FetchId, bytes: u64) {
         let Some(flight) = self.flights.get_mut(&fetch) else { return };
@@ -300,6 +306,11 @@ impl Reads {
     /// Bytes that are fetched, or being fetched, and not released: at most [`Limits::memory`], but for one read that is larger itself.
     pub fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Whether anything is kept of this file: it is open, or a read of it is not over.
+    pub fn is_known(&self, file: FileId) -> bool {
+        self.files.contains_key(&file)
     }
 
     /// What was done so far.

@@ -47,7 +47,22 @@ pub fn start(settings: &ProcessSettings, verbosity: Verbosity, target: Target) -
     // Not `init`: that would also take in the records of libraries that use the `log` crate, and one that signs requests
     // writes credentials there. Whoever started logging first in this process keeps it.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(layer));
+    if verbosity == Verbosity::Daemon {
+        log_panics();
+    }
     Ok(())
+}
+
+/// A panic is a fault of ours, and where it was is what we need to know: a daemon's standard error goes nowhere.
+fn log_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current();
+        let what = panic.payload_as_str().unwrap_or_default();
+        tracing::error!(place, what, thread = thread.name(), "a part of the program panicked");
+        usual(panic);
+    }));
 }
 
 /// What other people's code says in detail may hold credentials, such as the headers of a request. Only our own detail is

@@ -371,8 +371,11 @@ impl Mounted {
         let _ = ended.send(Some(result.clone()));
         // Commands that wait for the end are told before it comes.
         server.drain().await;
-        serving.abort();
-        telling.abort();
+        // What they leave in the runtime directory goes with them, before the process is seen to have ended.
+        for task in [serving, telling] {
+            task.abort();
+            let _ = task.await;
+        }
         result
     }
 }

@@ -24,8 +24,9 @@ pub(super) fn run(weak: Weak<Vfs>) {
 impl Vfs {
     fn reclaim(&self, ino: InodeNo) {
         if let Some(inode) = self.inodes.find(ino) {
-            let released = inode.state.lock().dirty.discard(0, u64::MAX);
-            self.admission.release(released);
+            let mut state = inode.state.lock();
+            let (before, after) = state.dirty.discard(0, u64::MAX);
+            self.admission.adjust(before, after);
         }
         match self.meta().reclaim(ino) {
             Ok(()) | Err(MetaError::NotFound | MetaError::Stale) => {}

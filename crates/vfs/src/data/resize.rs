@@ -30,13 +30,11 @@ impl Vfs {
         }
         let _in_order = inode.commit.lock();
         self.meta().truncate(ino, size, kill_suid)?;
-        let released = {
-            let mut state = inode.state.lock();
-            state.size = size;
-            state.mtime = None;
-            state.dirty.discard(size, u64::MAX)
-        };
-        self.admission.release(released);
+        let mut state = inode.state.lock();
+        state.size = size;
+        state.mtime = None;
+        let (before, after) = state.dirty.discard(size, u64::MAX);
+        self.admission.adjust(before, after);
         Ok(())
     }
 

@@ -60,6 +60,11 @@ impl Block {
         self.valid.iter().map(|(s, e)| u64::from(e - s)).sum()
     }
 
+    /// Where its first byte is, relative to the block.
+    pub fn start(&self) -> Option<u64> {
+        self.valid.first().map(|(start, _)| u64::from(*start))
+    }
+
     /// Writes `data` at `at`; the caller keeps `at + data.len()` within [`BLOCK`].
     pub fn write(&mut self, at: u32, data: Bytes) {
         let end = at + data.len() as u32;

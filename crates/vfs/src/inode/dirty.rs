@@ -30,6 +30,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The first byte, if there is one.
+    pub fn start(&self) -> Option<u64> {
+        self.pieces.first().map(|(offset, _)| *offset)
+    }
+
     /// End of the last byte.
     pub fn end(&self) -> u64 {
         self.pieces.last().map_or(0, |(offset, data)| offset + data.len() as u64)
@@ -170,19 +175,34 @@ impl DirtyBuffer {
         Some(batch)
     }
 
+    /// The first byte that is not committed.
+    pub fn first(&self) -> Option<u64> {
+        let of_batches = self.batches.iter().filter_map(Batch::start).min();
+        let pending = self
+            .pending
+            .first_key_value()
+            .and_then(|(index, block)| block.start().map(|at| index * BLOCK + at));
+        [of_batches, pending].into_iter().flatten().min()
+    }
+
+    /// The first byte of a batch.
+    pub fn start_of(&self, id: BatchId) -> Option<u64> {
+        self.batches.iter().find(|batch| batch.id == id)?.start()
+    }
+
     /// Drops a batch whose extents are committed; the bytes it gives back to the budget.
     pub fn committed(&mut self, id: BatchId) -> u64 {
         let Some(at) = self.batches.iter().position(|b| b.id == id) else { return 0 };
         self.batches.remove(at).map_or(0, |b| b.charge)
     }
 
-    /// Forgets pending bytes in `[start, end)`; the bytes that gives back to the budget. Batches are left alone: the caller
-    /// waits for them first.
-    pub fn discard(&mut self, start: u64, end: u64) -> u64 {
+    /// Forgets pending bytes in `[start, end)`; the charge before and after, which may be more: what is left of a block can take memory of
+    /// its own. Batches are left alone: the caller waits for them first.
+    pub fn discard(&mut self, start: u64, end: u64) -> (u64, u64) {
+        let before = self.charge();
         if start >= end {
-            return 0;
+            return (before, before);
         }
-        let before = self.pending_charge;
         let touched: Vec<u64> =
             self.pending.range(start / BLOCK..=(end - 1) / BLOCK).map(|(&i, _)| i).collect();
         for index in touched {
@@ -197,7 +217,7 @@ impl DirtyBuffer {
                 self.write_block(index, (offset - base) as u32, data);
             }
         }
-        before.saturating_sub(self.pending_charge)
+        (before, self.charge())
     }
 }
 

@@ -33,11 +33,15 @@ proptest! {
         let mut seen: Vec<Option<u8>> = vec![None; SPACE as usize];
         let mut stored: Vec<Option<u8>> = seen.clone();
         let mut taken: Vec<Batch> = Vec::new();
+        // What the budget counts.
+        let mut charged = 0;
         for (i, op) in ops.into_iter().enumerate() {
             let stamp = (i % 250 + 1) as u8;
             match op {
                 Op::Write { offset, len } => {
+                    let before = buffer.charge();
                     buffer.write(offset, &Bytes::from(vec![stamp; len as usize]));
+                    charged = charged + buffer.charge() - before;
                     seen[offset as usize..(offset + len) as usize].fill(Some(stamp));
                 }
                 Op::Take { max } => {
@@ -54,12 +58,15 @@ proptest! {
                                 stored[*offset as usize + i] = Some(*b);
                             }
                         }
-                        buffer.committed(batch.id);
+                        let released = buffer.committed(batch.id);
+                        prop_assert!(released <= charged);
+                        charged -= released;
                     }
                 }
                 Op::Discard { start, end } => {
                     if taken.is_empty() {
-                        buffer.discard(start, end);
+                        let (before, after) = buffer.discard(start, end);
+                        charged = charged + after - before;
                         for at in start as usize..end as usize {
                             seen[at] = None;
                             stored[at] = None;
@@ -67,6 +74,7 @@ proptest! {
                     }
                 }
             }
+            prop_assert_eq!(charged, buffer.charge());
             let mut combined = stored.clone();
             let mut last = 0;
             for (offset, data) in buffer.overlay(0, SPACE) {

@@ -53,6 +53,8 @@ pub struct MemoryPlan {
     pub batch: u64,
     /// Data on its way from the store to readers.
     pub reads: u64,
+    /// What of `reads` is for files that are fetched ahead of their readers.
+    pub streams: u64,
     /// Cached pieces of segments of small files.
     pub spans: u64,
     /// The metadata engine: `pending` and the pages of `group_keys`, but for a part of those.
@@ -114,6 +116,7 @@ impl MemoryPlan {
             uploads,
             batch: segment_size.clamp(1, largest_batch),
             reads: 4 * share,
+            streams: 3 * share,
             spans: share,
             engine,
             pending,

@@ -30,6 +30,7 @@ mod location;
 mod options;
 pub mod probe;
 mod remote;
+mod sink;
 
 pub use counted::{Counted, StoreStats};
 pub use error::{ErrorKind, StoreError};
@@ -38,6 +39,7 @@ pub use local::LocalStore;
 pub use location::Location;
 pub use options::{Environment, Secret, StoreOptions};
 pub use probe::{Capabilities, probe};
+pub use sink::Sink;
 
 /// The largest object that is read or written whole, in bytes: four times the largest segment of a volume. A bound on memory, and
 /// on what a store that answers nonsense can make us hold.
@@ -73,10 +75,10 @@ pub trait ObjectStore: Send + Sync + 'static {
         &'a self,
         key: &'a str,
         range: Range<u64>,
-        sink: &'a mut (dyn FnMut(Bytes) + Send),
+        sink: &'a mut dyn Sink,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let whole = self.get_range(key, range);
-        Box::pin(async move { whole.await.map(sink) })
+        Box::pin(async move { whole.await.map(|bytes| sink.bytes(bytes)) })
     }
 
     /// Reads a whole (small) object.

@@ -64,6 +64,29 @@ async fn what_passes_is_tried_again() {
     futures::future::join_all(passing.map(|fault| passes(&server, fault))).await;
 }
 
+/// What a read handed over.
+#[derive(Debug, Default)]
+struct Came {
+    bytes: Vec<u8>,
+    interrupted: u32,
+    resumed: u32,
+}
+
+impl Sink for Came {
+    fn bytes(&mut self, bytes: Bytes) {
+        self.bytes.extend_from_slice(&bytes);
+    }
+
+    fn interrupted(&mut self, kind: ErrorKind) {
+        assert!(matches!(kind, ErrorKind::Transient | ErrorKind::Throttled | ErrorKind::Corrupt), "{kind:?}");
+        self.interrupted += 1;
+    }
+
+    fn resumed(&mut self) {
+        self.resumed += 1;
+    }
+}
+
 /// Every kind of request gets over `fault`, and over an answer that breaks off besides.
 async fn passes(server: &Server, fault: Fault) {
     let proxy = FaultProxy::start(server.address);
@@ -76,9 +99,10 @@ async fn passes(server: &Server, fault: Fault) {
     proxy.next(&[Fault::Truncate(1000), Fault::Shorten(7), fault, Fault::Shorten(1999)]);
     assert_eq!(store.get_range("k", 1000..3000).await.unwrap(), body[1000..3000]);
     proxy.next(&[Fault::Truncate(1000), fault, Fault::ResetAnswer(500)]);
-    let mut came = Vec::new();
-    store.get_range_to("k", 0..5000, &mut |bytes| came.extend_from_slice(&bytes)).await.unwrap();
-    assert!(came == body, "each byte once, in order");
+    let mut came = Came::default();
+    store.get_range_to("k", 0..5000, &mut came).await.unwrap();
+    assert!(came.bytes == body, "each byte once, in order");
+    assert!(came.interrupted >= 2 && came.resumed == came.interrupted, "{came:?}");
     proxy.next(&[fault]);
     assert_eq!(store.head("k").await.unwrap().size, 5000);
     proxy.next(&[fault, Fault::Truncate(30)]);

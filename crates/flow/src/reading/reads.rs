@@ -313,6 +313,11 @@ impl Reads {
         self.files.contains_key(&file)
     }
 
+    /// Fetches that the endpoint is thought to make use of side by side.
+    pub fn allowed(&self) -> usize {
+        self.endpoint.allowed()
+    }
+
     /// What was done so far.
     pub fn stats(&self) -> Stats {
         self.stats

@@ -18,7 +18,7 @@ pub use operation::OperationStats;
 
 use crate::error::StoreError;
 use crate::health::Tracker;
-use crate::{ObjectMeta, ObjectStore, Space, StoreHealth};
+use crate::{ObjectMeta, ObjectStore, Sink, Space, StoreHealth};
 use operation::Counters;
 
 /// A store with counters around it.
@@ -117,7 +117,7 @@ impl ObjectStore for Counted {
         &'a self,
         key: &'a str,
         range: Range<u64>,
-        sink: &'a mut (dyn FnMut(Bytes) + Send),
+        sink: &'a mut dyn Sink,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         let length = range.end.saturating_sub(range.start);
         let read = self.store.get_range_to(key, range, sink);

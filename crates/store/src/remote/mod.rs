@@ -28,7 +28,9 @@ use opendal::{EntryMode, Operator};
 use self::failure::Failure;
 use self::retry::{Control, Limits, Operation};
 use crate::error::{ErrorKind, StoreError};
-use crate::{Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, StoreHealth, StoreOptions, key};
+use crate::{
+    Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, Sink, StoreHealth, StoreOptions, key,
+};
 
 /// A store reached through the client library.
 pub(crate) struct RemoteStore {
@@ -126,7 +128,7 @@ impl RemoteStore {
         &self,
         key: &str,
         left: &mut Range<u64>,
-        sink: &mut (dyn FnMut(Bytes) + Send),
+        sink: &mut dyn Sink,
     ) -> Result<(), Failure> {
         let expected = left.end - left.start;
         let reader = self.operator.reader(key).await?;
@@ -138,7 +140,7 @@ impl RemoteStore {
                     return Err(Failure::wrong_length(format!("asked for {expected} bytes and got more")));
                 }
                 left.start += length;
-                sink(chunk);
+                sink.bytes(chunk);
             }
         }
         match left.end - left.start {
@@ -162,12 +164,7 @@ impl RemoteStore {
         Ok(length)
     }
 
-    async fn stream(
-        &self,
-        key: &str,
-        mut left: Range<u64>,
-        sink: &mut (dyn FnMut(Bytes) + Send),
-    ) -> Result<(), StoreError> {
+    async fn stream(&self, key: &str, mut left: Range<u64>, sink: &mut dyn Sink) -> Result<(), StoreError> {
         self.check("get", key)?;
         let length = self.check_range(key, &left)?;
         if length == 0 {
@@ -177,7 +174,11 @@ impl RemoteStore {
         loop {
             match operation.attempt(self.stream_once(key, &mut left, sink)).await {
                 Ok(()) => return Ok(()),
-                Err(failure) => operation.after(failure).await?,
+                Err(failure) => {
+                    sink.interrupted(failure.kind);
+                    operation.after(failure).await?;
+                    sink.resumed();
+                }
             }
         }
     }
@@ -338,7 +339,7 @@ impl ObjectStore for RemoteStore {
         &'a self,
         key: &'a str,
         range: Range<u64>,
-        sink: &'a mut (dyn FnMut(Bytes) + Send),
+        sink: &'a mut dyn Sink,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.stream(key, range, sink).boxed()
     }

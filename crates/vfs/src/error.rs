@@ -91,6 +91,11 @@ impl Error {
         matches!(self, Error::Store(_) | Error::Late { .. })
     }
 
+    /// Whether it is a passing failure of the store.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Error::Store(error) if matches!(error.kind, ErrorKind::Transient | ErrorKind::Throttled))
+    }
+
     /// Whether the inode is gone, which ends the interest in its bytes.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Error::Meta(MetaError::NotFound | MetaError::Stale))

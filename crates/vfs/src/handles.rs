@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -29,6 +29,8 @@ pub struct OpenMode {
 pub(crate) struct OpenFile {
     pub inode: Pinned,
     pub flags: i32,
+    /// It was read through [`crate::streaming`], which is to hear of its end.
+    pub streamed: AtomicBool,
     /// Failures of background writing that it was told of.
     heard: Heard,
 }
@@ -36,7 +38,7 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(inode: Pinned, flags: i32) -> Self {
         let heard = inode.state.lock().failures.heard_at_open();
-        OpenFile { inode, flags, heard }
+        OpenFile { inode, flags, streamed: AtomicBool::new(false), heard }
     }
 
     /// Tells of a failure of background writing that this open file has not heard of.

@@ -19,6 +19,7 @@ mod options;
 mod orphans;
 mod paths;
 mod status;
+mod streaming;
 mod vfs;
 
 pub use error::{Error, Result};

@@ -53,6 +53,15 @@ impl Vfs {
         self.intake.wait_for_room(at_most)
     }
 
+    fn memory_of_reads(&self) -> Pool {
+        let (whole, streams) = (self.reads.pool(), self.fetcher.figures());
+        Pool {
+            used: whole.used.saturating_add(streams.held),
+            limit: self.plan.reads,
+            waiting: whole.waiting.saturating_add(streams.waiting),
+        }
+    }
+
     /// Memory by pool, at this moment.
     pub fn memory(&self) -> MemoryUse {
         let plan = &self.plan;
@@ -62,7 +71,7 @@ impl Vfs {
             dirty: self.admission.pool(),
             intake: Pool { used: self.intake.held(), limit: plan.intake, waiting: self.intake.parked() },
             uploads: self.upload_bytes.pool(),
-            reads: self.reads.pool(),
+            reads: self.memory_of_reads(),
             spans: Pool { used: self.spans.bytes(), limit: plan.spans, waiting: 0 },
             metadata: Pool {
                 used: self.volume.engine.stats().pending_bytes,

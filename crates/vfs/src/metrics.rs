@@ -4,6 +4,7 @@ use headrace_metrics::{Collection, Unit};
 use headrace_store::ObjectStore as _;
 
 use crate::memory::{MemoryUse, Pool};
+use crate::streaming::Figures;
 use crate::vfs::Vfs;
 
 impl Vfs {
@@ -13,6 +14,8 @@ impl Vfs {
         self.spans.collect(into);
         self.volume.store_counters.collect(into);
         self.memory().collect(into);
+
+        self.fetcher.figures().collect(into);
 
         let help = "Writers that wait for their data to be accepted";
         into.gauge("headrace_waiting_writers", help, Unit::None, self.admission.waiting() as f64);
@@ -34,6 +37,34 @@ impl Vfs {
             let help = "File data in the volume";
             into.gauge("headrace_volume_bytes", help, Unit::Bytes, totals.bytes as f64);
         }
+    }
+}
+
+impl Figures {
+    fn collect(&self, into: &mut Collection) {
+        let (stats, windows) = (&self.stats, &self.windows);
+        let help = "Streams of reads that are fetched ahead of their reader";
+        into.gauge("headrace_read_streams", help, Unit::None, windows.len() as f64);
+        let help = "How far ahead: the windows of all streams together, and the largest";
+        let mut family = into.gauges("headrace_read_window_bytes", help, Unit::Bytes);
+        family.gauge(&[("of", "all")], windows.iter().sum::<u64>() as f64);
+        family.gauge(&[("of", "largest")], windows.iter().copied().max().unwrap_or_default() as f64);
+        let help = "Fetches of files under way";
+        into.gauge("headrace_read_fetches_in_flight", help, Unit::None, self.in_flight as f64);
+        let help = "Fetches that could be under way side by side, as the store is known so far";
+        into.gauge("headrace_read_fetches_allowed", help, Unit::None, self.allowed as f64);
+        let help = "Bytes of files that readers asked for, of those that are fetched in streams";
+        into.counter("headrace_read_asked_bytes_total", help, Unit::Bytes, stats.asked);
+        let help = "Bytes of files that were fetched for them, or ahead of them";
+        into.counter("headrace_read_fetched_bytes_total", help, Unit::Bytes, stats.fetched);
+        let help = "Fetched bytes that nobody read";
+        into.counter("headrace_read_wasted_bytes_total", help, Unit::Bytes, stats.wasted);
+        let help = "Fetches of files";
+        into.counter("headrace_read_fetches_total", help, Unit::None, stats.fetches);
+        let help = "Fetches that were sent a second time because the first took too long";
+        into.counter("headrace_read_hedges_total", help, Unit::None, stats.hedges);
+        let help = "Fetches that were given up: nobody wanted them any more, or another one was sooner";
+        into.counter("headrace_read_cancelled_total", help, Unit::None, stats.cancelled);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The file system as front ends see it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use headrace_cache::SpanCache;
 use headrace_flow::memory::MemoryPlan;
+use headrace_flow::reading::{Limits, Tuning};
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Namespace};
 use headrace_volume::Volume;
@@ -21,9 +22,14 @@ use crate::log::not_shipped;
 use crate::lookups::Lookups;
 use crate::options::VfsOptions;
 use crate::orphans::Orphans;
+use crate::streaming::Fetcher;
 
 /// Segments uploaded side by side, at most; how many really are is decided by their bytes.
 const UPLOADS: usize = 32;
+/// Largest range fetched with one request, bytes.
+const LARGEST_FETCH: u64 = 8 << 20;
+/// Fetches under way, at most; how many really are is measured.
+const FETCHES: usize = 256;
 
 /// An open volume as a file system. Every call that answers an entry counts one reference on its inode, which
 /// [`Vfs::forget`] gives back.
@@ -47,6 +53,8 @@ pub struct Vfs {
     pub(crate) upload_bytes: Arc<Admission>,
     /// Data on its way from the store to readers.
     pub(crate) reads: Arc<Admission>,
+    /// Files that are longer than a few frames.
+    pub(crate) fetcher: Arc<Fetcher<Vfs>>,
     pub(crate) spans: SpanCache,
     /// What is wrong with storing data, if anything.
     pub(crate) outage: Outage,
@@ -61,7 +69,10 @@ impl Vfs {
     pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
         let plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
         let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
-        let vfs = Arc::new(Vfs {
+        let (streams, others) = (plan.streams, plan.reads - plan.streams);
+        let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
+        let vfs = Arc::new_cyclic(|vfs| Vfs {
+            fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, Tuning::default()),
             volume,
             runtime,
             inodes: InodeTable::new(),
@@ -72,7 +83,7 @@ impl Vfs {
             intake,
             uploads: Arc::new(Semaphore::new(UPLOADS)),
             upload_bytes: Admission::new(plan.uploads),
-            reads: Admission::new(plan.reads),
+            reads: Admission::new(others),
             spans: SpanCache::new(plan.spans),
             outage: Outage::default(),
             background: Background::default(),
@@ -134,6 +145,7 @@ impl Vfs {
     /// When something could not be flushed, or the engine could not be closed. It may be called again.
     pub async fn shutdown(self: &Arc<Self>) -> Result<()> {
         self.handles.clear();
+        self.fetcher.stop();
         self.background.stop().await;
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_all().await };
         if flushed.is_ok() && !self.options.read_only {

@@ -35,6 +35,7 @@ impl Vfs {
             let copied = vfs.meta().clone_range(source, source_offset, target, target_offset, len)?;
             let mut state = to.state.lock();
             if copied > 0 {
+                state.content.changed_from(target_offset);
                 state.size = state.size.max(target_offset + copied);
                 state.mtime = None;
             }

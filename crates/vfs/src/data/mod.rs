@@ -8,6 +8,9 @@ pub(crate) mod outage;
 mod patience;
 mod read;
 mod resize;
+pub(crate) mod sources;
 mod together;
 mod upload;
 mod write;
+
+pub(crate) use read::zeros;

@@ -46,6 +46,9 @@ impl Vfs {
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         if let Some(open) = self.handles.remove(file) {
             let inode = Arc::clone(&open.inode);
+            if open.streamed.load(Ordering::Relaxed) {
+                self.fetcher.close(file.0);
+            }
             drop(open);
             if inode.unlinked.load(Ordering::Relaxed) {
                 self.settle(ino);

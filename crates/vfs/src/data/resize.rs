@@ -31,6 +31,8 @@ impl Vfs {
         let _in_order = inode.commit.lock();
         self.meta().truncate(ino, size, kill_suid)?;
         let mut state = inode.state.lock();
+        let kept = size.min(state.size);
+        state.content.changed_from(kept);
         state.size = size;
         state.mtime = None;
         let (before, after) = state.dirty.discard(size, u64::MAX);
@@ -74,6 +76,7 @@ impl Vfs {
                 _ => return Err(Error::Unsupported("this mode of fallocate")),
             };
             let mut state = inode.state.lock();
+            state.content.changed_from(offset);
             // Nothing is pending after the modes that change the file's length downwards.
             state.size = if state.dirty.is_clean() { attr.size } else { state.size.max(attr.size) };
             state.mtime = None;

@@ -212,6 +212,9 @@ impl Vfs {
             self.outage.success(attempts);
         }
         let mut state = inode.state.lock();
+        if let Some(start) = state.dirty.start_of(id) {
+            state.content.changed_from(start);
+        }
         let released = state.dirty.committed(id);
         if state.mtime == mtime && state.dirty.is_clean() {
             state.mtime = None;

@@ -1,6 +1,7 @@
 //! Files that are open or have bytes to flush.
 
 mod block;
+pub(crate) mod content;
 pub(crate) mod dirty;
 pub(crate) mod failures;
 mod table;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::data::outage::Attempts;
+use content::Content;
 use dirty::{BatchId, DirtyBuffer};
 use failures::Failures;
 
@@ -45,6 +47,8 @@ pub(crate) struct Inode {
 /// What changes with every write.
 pub(crate) struct FileState {
     pub dirty: DirtyBuffer,
+    /// What [`crate::streaming`] may have of it.
+    pub content: Content,
     /// The file's length, unflushed bytes included.
     pub size: u64,
     /// Time of the newest write that is not committed.
@@ -76,6 +80,7 @@ impl Inode {
             ino,
             state: Mutex::new(FileState {
                 dirty: DirtyBuffer::default(),
+                content: Content::default(),
                 size: attr.size,
                 mtime: None,
                 failures: Failures::default(),

@@ -1,0 +1,167 @@
+//! Where the committed bytes of a range are, and getting them whole.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use headrace_cache::{SPAN, spans};
+use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, FrameError, InodeNo, SegmentSlice};
+use headrace_store::ErrorKind;
+
+use crate::error::{Error, Result};
+use crate::vfs::Vfs;
+
+/// Requests one read may have under way.
+pub(crate) const READ_WIDTH: usize = 8;
+/// Extents can move (packer, compaction) between being looked up and being read; then they are looked up again.
+pub(crate) const ATTEMPTS: usize = 8;
+/// What fails its checksum may have been damaged on its way only.
+pub(crate) const DAMAGED_ATTEMPTS: usize = 3;
+/// More extents than this in a chunk have it rewritten in the background.
+const FRAGMENTED: usize = 512;
+
+/// A stretch of the file and where its bytes are.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub offset: u64,
+    pub len: u32,
+    pub data: ExtentData,
+}
+
+/// Why an attempt to read did not do.
+pub(crate) enum Missed {
+    /// The extents moved.
+    Moved(Error),
+    /// What came from the store is not what was written.
+    Damaged(FrameError),
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Missed {
+    fn from(error: E) -> Self {
+        Missed::Failed(error.into())
+    }
+}
+
+impl Vfs {
+    /// Adds the extents of `[start, end)`; holes have none.
+    pub(crate) fn sources(&self, ino: InodeNo, start: u64, end: u64, out: &mut Vec<Source>) -> Result<()> {
+        let mut at = start;
+        while at < end {
+            let index = at / CHUNK_SIZE;
+            let base = index * CHUNK_SIZE;
+            let to = end.min(base + CHUNK_SIZE);
+            // Behind the last chunk that can be written there are only holes.
+            let Ok(chunk) = u32::try_from(index) else { return Ok(()) };
+            let map = self.meta().extents(ino, chunk)?;
+            if map.len() > FRAGMENTED {
+                self.background.note_fragmented(ino, chunk);
+            }
+            for extent in map.slice((at - base) as u32, (to - base) as u32) {
+                out.push(Source {
+                    offset: base + u64::from(extent.start),
+                    len: extent.len,
+                    data: extent.data,
+                });
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    /// Memory that fetching takes at most, bytes: as stored, as decompressed, and the spans under way.
+    pub(super) fn cost_of(&self, sources: &[Source]) -> u64 {
+        let codec = &self.volume.codec;
+        let frames = 2 * u64::from(codec.frame_size());
+        let plain =
+            |len: u32| if codec.compression() == Compression::None { 0 } else { u64::from(len) + frames };
+        let (mut bytes, mut small) = (0, 0);
+        for source in sources {
+            bytes += match &source.data {
+                ExtentData::Segment(slice) if self.is_packed(slice) => {
+                    small += 1;
+                    2 * u64::from(source.len) + frames
+                }
+                ExtentData::Segment(slice) => {
+                    let stored = codec.stored_range(slice, 0, source.len);
+                    stored.end.saturating_sub(stored.start) + plain(source.len)
+                }
+                ExtentData::Inline { .. } => 2 * u64::from(source.len),
+            };
+        }
+        bytes + small.min(READ_WIDTH as u64) * 2 * SPAN
+    }
+
+    /// The bytes of a source, with their offset in the file.
+    pub(crate) async fn fetch_whole(
+        &self,
+        ino: InodeNo,
+        source: Source,
+    ) -> Result<(u64, Vec<Bytes>), Missed> {
+        let bytes = match &source.data {
+            ExtentData::Segment(slice) => self.fetch_segment(slice, source.len).await?,
+            ExtentData::Inline { id, skip } => {
+                let Some(sealed) = self.meta().inline_value(ino, *id)? else {
+                    return Err(Missed::Moved(Error::Missing(format!(
+                        "inline value {id} of inode {ino} is missing"
+                    ))));
+                };
+                let plain = self.volume.codec.open_inline(&sealed)?;
+                let (from, to) = (*skip as usize, *skip as usize + source.len as usize);
+                if to > plain.len() {
+                    return Err(
+                        Error::Missing(format!("inline value {id} of inode {ino} is too short")).into()
+                    );
+                }
+                vec![plain.slice(from..to)]
+            }
+        };
+        Ok((source.offset, bytes))
+    }
+
+    async fn fetch_segment(&self, slice: &SegmentSlice, len: u32) -> Result<Vec<Bytes>, Missed> {
+        let codec = &self.volume.codec;
+        let wanted = codec.stored_range(slice, 0, len);
+        let mut attempt = 1;
+        loop {
+            let stored = if self.is_packed(slice) {
+                self.fetch_through_spans(slice, &wanted).await?
+            } else {
+                let got = self.volume.store.get_range(&slice.segment.object_key(), wanted.clone()).await;
+                got.map_err(not_found_is_moved)?
+            };
+            match codec.decode(slice, 0, len, stored) {
+                Ok(pieces) => return Ok(pieces),
+                Err(error) if attempt < DAMAGED_ATTEMPTS => {
+                    tracing::warn!(%error, attempt, "bytes came from the store damaged; they are read again");
+                    for span in spans(slice.segment, &wanted) {
+                        self.spans.forget(&span);
+                    }
+                    attempt += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Small packed files: their neighbours come along, since they are likely to be read next.
+    async fn fetch_through_spans(&self, slice: &SegmentSlice, wanted: &Range<u64>) -> Result<Bytes, Missed> {
+        let Some(segment) = self.meta().segment(slice.segment)? else {
+            return Err(Missed::Moved(Error::Missing(format!("segment {} is not known", slice.segment))));
+        };
+        let key = slice.segment.object_key();
+        let fetch = |range| self.volume.store.get_range(&key, range);
+        let read = self.spans.read(slice.segment, segment.stored, wanted, fetch).await;
+        read.map_err(not_found_is_moved)?.ok_or_else(|| {
+            Error::Missing(format!("segment {} is shorter than its extents", slice.segment)).into()
+        })
+    }
+
+    /// Whether it is so short that it was packed together with others, which are likely to be read next.
+    pub(crate) fn is_packed(&self, slice: &SegmentSlice) -> bool {
+        slice.run_len <= self.volume.superblock.inline_max
+    }
+}
+
+pub(crate) fn not_found_is_moved(error: headrace_store::StoreError) -> Missed {
+    if error.kind == ErrorKind::NotFound { Missed::Moved(error.into()) } else { Missed::Failed(error.into()) }
+}

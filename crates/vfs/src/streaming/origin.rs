@@ -1,0 +1,182 @@
+//! Bytes of a file of this volume: extents are looked up when their fetch begins, long ones are passed on frame by frame as they come,
+//! short ones are got side by side.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use headrace_layout::{Decoder, ExtentData, FrameError, InodeNo, SegmentSlice};
+use headrace_store::{ErrorKind, Sink};
+
+use super::{Delivery, Origin};
+use crate::data::sources::{ATTEMPTS, DAMAGED_ATTEMPTS, Missed, READ_WIDTH, Source, not_found_is_moved};
+use crate::data::zeros;
+use crate::error::Result;
+use crate::vfs::Vfs;
+
+/// Extents that are shorter are got whole, some at a time: one after the other they would cost a latency each.
+const SHORT: u32 = 256 << 10;
+/// Plain bytes of short extents that are got side by side and given out in order, at most (and one extent).
+const TOGETHER: u64 = 1 << 20;
+
+impl Origin for Vfs {
+    fn fetch<'a>(
+        &'a self,
+        ino: InodeNo,
+        range: Range<u64>,
+        to: &'a mut dyn Delivery,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut to = Progress { at: range.start, to };
+            let (mut moved, mut damaged) = (1, 1);
+            while to.at < range.end {
+                let before = to.at;
+                match self.fetch_sources(ino, range.clone(), &mut to).await {
+                    Ok(()) => {}
+                    Err(Missed::Moved(_)) if moved < ATTEMPTS => moved += 1,
+                    Err(Missed::Damaged(error)) if damaged < DAMAGED_ATTEMPTS => {
+                        tracing::warn!(%error, damaged, "bytes came from the store damaged; they are read again");
+                        damaged += 1;
+                    }
+                    Err(Missed::Moved(error) | Missed::Failed(error)) => return Err(error),
+                    Err(Missed::Damaged(error)) => return Err(error.into()),
+                }
+                if to.at > before {
+                    (moved, damaged) = (1, 1);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// How far a fetch has come.
+struct Progress<'a> {
+    /// Where the next byte belongs.
+    at: u64,
+    to: &'a mut dyn Delivery,
+}
+
+impl Progress<'_> {
+    fn deliver(&mut self, pieces: &mut Vec<Bytes>) {
+        self.at += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if !pieces.is_empty() {
+            self.to.bytes(pieces);
+        }
+    }
+
+    fn skip_to(&mut self, offset: u64) {
+        let mut pieces = Vec::new();
+        zeros(offset.saturating_sub(self.at), &mut pieces);
+        self.deliver(&mut pieces);
+    }
+}
+
+impl Vfs {
+    /// Fetches what is missing of `range`, as the extents are now.
+    async fn fetch_sources(
+        &self,
+        ino: InodeNo,
+        range: Range<u64>,
+        to: &mut Progress<'_>,
+    ) -> Result<(), Missed> {
+        let mut sources = Vec::new();
+        self.sources(ino, to.at, range.end, &mut sources)?;
+        if !sources.iter().any(|source| matches!(source.data, ExtentData::Segment(_))) {
+            to.to.local();
+        }
+        let mut rest = &sources[..];
+        while let Some((first, after)) = rest.split_first() {
+            to.skip_to(first.offset);
+            match &first.data {
+                ExtentData::Segment(slice) if first.len >= SHORT && !self.is_packed(slice) => {
+                    self.stream(slice, first.len, to).await?;
+                    rest = after;
+                }
+                _ => {
+                    let (short, after) = rest.split_at(self.side_by_side(rest));
+                    self.fetch_short(ino, short, to).await?;
+                    rest = after;
+                }
+            }
+        }
+        to.skip_to(range.end);
+        Ok(())
+    }
+
+    /// How many of `sources` are got side by side; at least one, if there is one.
+    fn side_by_side(&self, sources: &[Source]) -> usize {
+        let mut bytes = 0;
+        let fits = sources.iter().take_while(|source| {
+            bytes += u64::from(source.len);
+            let long = source.len >= SHORT
+                && matches!(&source.data, ExtentData::Segment(slice) if !self.is_packed(slice));
+            !long && bytes <= TOGETHER
+        });
+        fits.count().clamp(1, sources.len().max(1)).min(sources.len())
+    }
+
+    async fn fetch_short(
+        &self,
+        ino: InodeNo,
+        sources: &[Source],
+        to: &mut Progress<'_>,
+    ) -> Result<(), Missed> {
+        let fetches: Vec<_> = sources.iter().map(|source| self.fetch_whole(ino, source.clone())).collect();
+        let mut found = stream::iter(fetches).buffered(READ_WIDTH);
+        while let Some((offset, mut pieces)) = found.try_next().await? {
+            to.skip_to(offset);
+            to.deliver(&mut pieces);
+        }
+        Ok(())
+    }
+
+    async fn stream(&self, slice: &SegmentSlice, len: u32, to: &mut Progress<'_>) -> Result<(), Missed> {
+        let codec = &self.volume.codec;
+        let stored = codec.stored_range(slice, 0, len);
+        let decoder = codec.decoder(slice, 0, len);
+        let mut frames = Frames { decoder, to, pieces: Vec::new(), error: None, began: false };
+        let key = slice.segment.object_key();
+        let read = self.volume.store.get_range_to(&key, stored, &mut frames).await;
+        let Frames { decoder, error, .. } = frames;
+        match error {
+            Some(error) => Err(Missed::Damaged(error)),
+            None => {
+                read.map_err(not_found_is_moved)?;
+                decoder.finish().map_err(Missed::Damaged)
+            }
+        }
+    }
+}
+
+/// Passes on frames as they become whole.
+struct Frames<'a, 'b> {
+    decoder: Decoder,
+    to: &'a mut Progress<'b>,
+    pieces: Vec<Bytes>,
+    error: Option<FrameError>,
+    began: bool,
+}
+
+impl Sink for Frames<'_, '_> {
+    fn bytes(&mut self, bytes: Bytes) {
+        if self.error.is_some() {
+            return;
+        }
+        self.error = self.decoder.feed(bytes, &mut self.pieces).err();
+        if self.pieces.is_empty() && !self.began {
+            self.to.to.began();
+        }
+        self.began = true;
+        self.to.deliver(&mut self.pieces);
+    }
+
+    fn interrupted(&mut self, kind: ErrorKind) {
+        self.to.to.interrupted(kind);
+    }
+
+    fn resumed(&mut self) {
+        self.to.to.resumed();
+    }
+}

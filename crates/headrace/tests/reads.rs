@@ -1,0 +1,246 @@
+//! Cold reads of files in a store, on real mounts: the right bytes whatever happens on the way, little more than was asked for, and
+//! nobody waits for what hangs.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headrace_testbed::volume::native_only;
+use headrace_testbed::{Backing, Fault, FaultProxy, MountOptions, Mounted, Rng, Run, TestVolume, pattern};
+
+const MIB: usize = 1 << 20;
+
+/// A figure of a mount's metrics, all labels together.
+fn figure(mounted: &Mounted<'_>, name: &str) -> f64 {
+    let status = mounted.volume().command(&["status", "--json"]).arg(mounted.path()).ok();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    let socket = status["metrics"]["socket"].as_str().expect("a socket for metrics");
+    let told =
+        Run::new("curl").args(["-sS", "--fail", "--unix-socket", socket, "http://localhost/metrics"]).ok();
+    let of_it = |line: &&str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{'))
+    };
+    let figures: Vec<f64> = told
+        .lines()
+        .filter(of_it)
+        .map(|line| line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number"))
+        .collect();
+    assert!(!figures.is_empty(), "no {name} in {told}");
+    figures.iter().sum()
+}
+
+fn write(path: &Path, data: &[u8]) {
+    let file = File::create(path).unwrap();
+    file.write_all_at(data, 0).unwrap();
+    file.sync_all().unwrap();
+}
+
+fn same(what: &str, found: &[u8], wanted: &[u8]) {
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    let differs = found.iter().zip(wanted).position(|(found, wanted)| found != wanted);
+    assert_eq!(differs, None, "{what}: first differing byte");
+}
+
+/// Reads a file from end to end in calls of `size` bytes.
+fn read_through(path: &Path, size: usize) -> Vec<u8> {
+    let mut file = File::open(path).unwrap();
+    let mut content = Vec::new();
+    let mut buffer = vec![0; size];
+    loop {
+        let len = file.read(&mut buffer).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if len == 0 {
+            return content;
+        }
+        content.extend_from_slice(&buffer[..len]);
+    }
+}
+
+#[test]
+fn a_small_read_anywhere_fetches_little() {
+    if native_only() {
+        return;
+    }
+    const READS: u64 = 40;
+    for format in [&[][..], &["--compression", "lz4"]] {
+        let volume = TestVolume::with_format(Backing::S3, format);
+        let mounted = volume.mount();
+        let data = pattern(1, 48 * MIB);
+        write(&mounted.join("file"), &data);
+        let mounted = mounted.remount();
+        let file = File::open(mounted.join("file")).unwrap();
+        let received = || figure(&mounted, "headrace_store_received_bytes_total");
+        let before = received();
+        let mut rng = Rng::new(7);
+        for _ in 0..READS {
+            let at = rng.below(48 * 256 - 1) as usize * 4096;
+            let mut found = [0; 4096];
+            file.read_exact_at(&mut found, at as u64).unwrap();
+            same("4 KiB", &found, &data[at..at + 4096]);
+        }
+        let each = (received() - before) / READS as f64;
+        assert!(each <= 65536.0, "{each} bytes came for each 4096 ({format:?})");
+        drop(file);
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn many_readers_at_once_read_what_was_written_within_their_memory() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let options = MountOptions::default().option("memory=128MiB");
+    let mounted = volume.mount_with(&options);
+    const FILES: u64 = 16;
+    let size = 6 * MIB + 12_345;
+    for n in 0..FILES {
+        write(&mounted.join(format!("f{n}")), &pattern(n, size));
+    }
+    let mounted = mounted.remount();
+    std::thread::scope(|scope| {
+        for n in 0..FILES {
+            let path = mounted.join(format!("f{n}"));
+            scope.spawn(move || {
+                let chunk = [256 << 10, 128 << 10, 4096, 1 << 20][(n % 4) as usize];
+                same(&path.display().to_string(), &read_through(&path, chunk), &pattern(n, size));
+            });
+        }
+        for _ in 0..20 {
+            let (used, limit) =
+                (figure(&mounted, "headrace_memory_bytes"), figure(&mounted, "headrace_memory_limit_bytes"));
+            assert!(used <= limit, "{used} of {limit}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    // Four streams on one descriptor, backwards and in strides: each in its own order.
+    let wanted = pattern(3, size);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
+        .open(mounted.join("f3"))
+        .unwrap();
+    let read = |at: usize, len: usize| {
+        let mut found = vec![0; len];
+        file.read_exact_at(&mut found, at as u64).unwrap();
+        same(&format!("{len} bytes at {at}"), &found, &wanted[at..at + len]);
+    };
+    for turn in 0..12 {
+        (0..4).for_each(|stream| read(stream * 3 * MIB / 2 + turn * (128 << 10), 128 << 10));
+    }
+    (0..40).rev().for_each(|block| read(block * (128 << 10), 128 << 10));
+    (0..20).for_each(|block| read(block * (256 << 10), 16 << 10));
+    drop(file);
+    mounted.unmount();
+}
+
+#[test]
+fn the_right_bytes_whatever_happens_on_the_way() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::with_format(Backing::S3, &["--segment-size", "4MiB"]);
+    let data = pattern(5, 40 * MIB + 777);
+    let mounted = volume.mount();
+    write(&mounted.join("file"), &data);
+    mounted.unmount();
+    let proxy = FaultProxy::start(volume.s3().expect("S3").address());
+    let options = MountOptions::default()
+        .option("request-timeout=2000ms")
+        .option(&format!("endpoint={}", proxy.endpoint()));
+    for (seed, menu) in [
+        (1, &[Fault::Busy(0), Fault::Broken, Fault::TooMany][..]),
+        (2, &[Fault::Reset, Fault::ResetAnswer(300_000), Fault::Truncate(200_000), Fault::Shorten(70_000)]),
+        (3, &[Fault::StallAnswer(100_000), Fault::Hang, Fault::Delay(Duration::from_millis(400))]),
+        (4, &[Fault::CorruptAnswer]),
+    ] {
+        let mounted = volume.mount_with(&options);
+        proxy.mix(seed, 200, menu);
+        same(&format!("{menu:?}"), &read_through(&mounted.join("file"), MIB), &data);
+        proxy.always(Fault::None);
+        // And on when it is over.
+        let mounted = mounted.remount();
+        same("afterwards", &read_through(&mounted.join("file"), MIB), &data);
+        mounted.unmount();
+    }
+    assert!(proxy.faults() >= 4, "{} answers were spoiled", proxy.faults());
+}
+
+/// The answer that hangs would be given up after 30 s; a second request brings the same bytes long before.
+#[test]
+fn nobody_waits_for_an_answer_that_hangs() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let data = pattern(9, 48 * MIB);
+    let mounted = volume.mount();
+    write(&mounted.join("file"), &data);
+    mounted.unmount();
+    let proxy = FaultProxy::start(volume.s3().expect("S3").address());
+    let options = MountOptions::default().option(&format!("endpoint={}", proxy.endpoint()));
+    let mounted = volume.mount_with(&options);
+    let file = File::open(mounted.join("file")).unwrap();
+    let mut found = vec![0; data.len()];
+    let (first, rest) = found.split_at_mut(24 * MIB);
+    file.read_exact_at(first, 0).unwrap();
+    proxy.next(&[Fault::StallAnswer(100_000), Fault::None, Fault::Hang]);
+    let began = Instant::now();
+    file.read_exact_at(rest, 24 * MIB as u64).unwrap();
+    let took = began.elapsed();
+    same("file", &found, &data);
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(figure(&mounted, "headrace_read_hedges_total") >= 1.0);
+    drop(file);
+    mounted.unmount();
+}
+
+/// What was fetched ahead is not what was written since.
+#[test]
+fn a_file_that_is_written_while_it_is_read_shows_what_was_written() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount();
+    let path = mounted.join("file");
+    let mut data = pattern(11, 16 * MIB);
+    write(&path, &data);
+    let mounted = mounted.remount();
+    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let reader = OpenOptions::new().read(true).custom_flags(direct).open(&path).unwrap();
+    let writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let mut rng = Rng::new(3);
+    let chunk = 256 << 10;
+    for at in (0..data.len()).step_by(chunk) {
+        // Ahead of the reader, where its window is.
+        let len = 1 + rng.below(200_000) as usize;
+        let ahead = at + rng.below(3 << 20) as usize;
+        let new = pattern(at as u64, len);
+        writer.write_all_at(&new, ahead as u64).unwrap();
+        data.resize(data.len().max(ahead + len), 0);
+        data[ahead..ahead + len].copy_from_slice(&new);
+        match rng.below(4) {
+            0 => writer.sync_all().unwrap(),
+            1 => {
+                let end = data.len() - rng.below(100_000) as usize;
+                writer.set_len(end as u64).unwrap();
+                data.truncate(end);
+                data.resize(end + 70_000, 0);
+                writer.set_len(data.len() as u64).unwrap();
+            }
+            _ => {}
+        }
+        let mut found = vec![0; chunk.min(data.len() - at)];
+        reader.read_exact_at(&mut found, at as u64).unwrap();
+        same(&format!("at {at}"), &found, &data[at..at + found.len()]);
+    }
+    drop((reader, writer));
+    same("in the end", &std::fs::read(&path).unwrap(), &data);
+    let mounted = mounted.remount();
+    same("after a remount", &std::fs::read(&path).unwrap(), &data);
+    mounted.unmount();
+    volume.assert_clean();
+}

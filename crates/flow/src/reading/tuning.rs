@@ -31,8 +31,8 @@ pub struct Tuning {
     pub reserve: u64,
     /// What was read of a part is released in pieces of at least so many bytes.
     pub trim: u64,
-    /// Attempts of a fetch that somebody waits for, before the read fails.
-    pub attempts: u32,
+    /// A fetch is tried again for so long after it first failed, before the reads that wait for it fail.
+    pub patience: Duration,
     /// Before the first repetition; doubles with each.
     pub retry: Duration,
     /// The longest wait before a repetition.
@@ -53,7 +53,7 @@ impl Default for Tuning {
             share: 4,
             reserve: 8,
             trim: 1 << 20,
-            attempts: 8,
+            patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
         }

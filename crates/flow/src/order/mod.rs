@@ -81,7 +81,7 @@ impl Default for Tuning {
             between: Duration::from_secs(2),
             between_drops: Duration::from_millis(700),
             rarest: Duration::from_secs(300),
-            hopeless: 0.25,
+            hopeless: 0.65,
         }
     }
 }
@@ -249,7 +249,7 @@ impl Probe {
         let before = self.rate.replace(rate);
         self.best.rotate_right(1);
         self.best[0] = rate;
-        if self.left.take().is_some_and(|left| rate < left * (1.0 + self.tuning.margin / 2.0)) {
+        if self.left.take().is_some_and(|left| rate < left * (1.0 - self.tuning.margin)) {
             // The trial was lucky.
             return self.change(rate);
         }
@@ -259,14 +259,12 @@ impl Probe {
             self.rate = Some(before + (rate - before) / 3.0);
         }
         let growing = rate > before * 1.15 && self.clock < self.tuning.first.saturating_mul(3);
-        // With one fetch at a time, more is a sign that there may be much more.
-        let changed = fell || (self.kept == Mode::Ordered && rate > before * (1.0 + self.tuning.drop));
         if std::mem::take(&mut self.unsure) {
             // What was taken for the mode's doing may have been a change of the endpoint.
             self.trials = self.trials.saturating_add(1);
             self.trial = Some(Trial::new(self.settle()));
             self.confirming = true;
-        } else if changed && self.clock >= self.drop_due {
+        } else if fell && self.clock >= self.drop_due {
             self.drop_wait = self.drop_wait.saturating_mul(2).min(self.tuning.rarest);
             self.wait = self.tuning.between;
             self.try_other();

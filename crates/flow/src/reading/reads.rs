@@ -153,7 +153,7 @@ impl Reads {
         });
         if placed.confirmed {
             let most = self.most_ahead(part);
-            let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO);
+            let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO).max(self.endpoint.lately());
             let bytes = range.end - range.start;
             let window = self.tuning.window;
             if let Some(state) = self.files.get_mut(&file) {
@@ -369,9 +369,11 @@ impl Reads {
     /// More than this ahead of one stream is of no use, bytes.
     fn most_ahead(&self, part: u64) -> u64 {
         let flying = self.endpoint.allowed() as u64 * part;
-        self.limits
-            .memory
-            .min(flying.saturating_mul(2).max(part.saturating_mul(self.tuning.parts_per_window)))
+        self.limits.memory.min(
+            flying
+                .saturating_mul(self.tuning.windows_in_flight.max(1))
+                .max(part.saturating_mul(self.tuning.parts_per_window)),
+        )
     }
 
     fn learn(&mut self) {

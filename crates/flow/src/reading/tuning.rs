@@ -24,6 +24,8 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
+    /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
+    pub windows_in_flight: u64,
     /// A stream may hold so many times the memory that is free, so that some is always left for others (Choudhury and Hahne,
     /// "Dynamic queue length thresholds for shared-memory packet switches", 1998).
     pub share: u64,
@@ -50,6 +52,7 @@ impl Default for Tuning {
             part_min: 1 << 20,
             part_latencies: 2,
             parts_per_window: 8,
+            windows_in_flight: 8,
             share: 4,
             reserve: 8,
             trim: 1 << 20,

@@ -119,6 +119,7 @@ pub const CONSTANTS: &[Constant] = constants![
     part_min,
     part_latencies,
     parts_per_window,
+    windows_in_flight,
     share,
     reserve,
     trim,

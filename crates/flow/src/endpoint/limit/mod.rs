@@ -86,6 +86,8 @@ pub struct Limit {
     each: f64,
     last_bytes: Duration,
     refused: Option<Refused>,
+    /// Fetches that ended well since the last refusal.
+    since_refused: u32,
 }
 
 impl Limit {
@@ -122,6 +124,7 @@ impl Limit {
             each: 0.0,
             last_bytes: Duration::ZERO,
             refused: None,
+            since_refused: 0,
             tuning,
         }
     }
@@ -189,6 +192,7 @@ impl Limit {
         self.duration = Some(self.duration.map_or(seconds, |mean| mean + (seconds - mean) / 16.0));
         let latency = self.clipped(fetch.latency);
         self.round.finished(fetch, latency);
+        self.since_refused = self.since_refused.saturating_add(1);
         self.turn(now);
     }
 
@@ -275,7 +279,7 @@ impl Limit {
         let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level));
         let before = match self.phase {
             Phase::Grow { before, .. } => before.map(|before| before.rate),
-            Phase::Hold | Phase::Up | Phase::Down { .. } => self.reference,
+            Phase::Hold | Phase::Up | Phase::Down { .. } => None,
         };
         // Where throughput has fallen as well, it is fetches that have become slower.
         let keeps_up = before.is_some_and(|before| measure.rate >= before * (1.0 - self.tuning.drop));
@@ -283,6 +287,11 @@ impl Limit {
             Some(level) => {
                 self.reference = None;
                 self.hold(now, level);
+            }
+            // The readers' windows follow only now.
+            None if self.phase == Phase::Up && self.after_drop.take().is_some() => {
+                self.reference = None;
+                self.hold(now, self.level);
             }
             None => self.void(now),
         }
@@ -295,6 +304,10 @@ impl Limit {
         }
         let elapsed = now.saturating_sub(self.round.from);
         if !self.round.settled {
+            let drained = self.duration().saturating_mul(2).max(self.tuning.round_least.saturating_mul(2));
+            if matches!(self.phase, Phase::Down { .. }) && now.saturating_sub(self.round.began) > drained {
+                return self.not_lower(now);
+            }
             // Fetches that hang must not hold up everything.
             if now.saturating_sub(self.round.began)
                 > Duration::from_secs(2).max(self.duration().saturating_mul(4))
@@ -343,6 +356,9 @@ impl Limit {
             self.skip -= 1;
             return;
         }
+        if matches!(self.phase, Phase::Down { .. }) && measure.level > self.level * 1.3 + 1.0 {
+            return self.not_lower(now);
+        }
         match self.phase {
             Phase::Grow { back, before, first } => self.judge_growth(now, measure, back, before, first),
             Phase::Hold => self.judge_hold(now, measure),
@@ -374,6 +390,9 @@ impl Limit {
             _ => measure.rate / before.rate.max(1.0),
         };
         let worth = self.tuning.grow_worth.clamp(0.01, 0.9);
+        // The first fetches to end are the quick ones: where throughput has not grown at all, they deceive.
+        let faster = measure.rate / before.rate.max(1.0);
+        let gain = if faster < 1.0 + worth * (wider - 1.0) / 3.0 { gain.min(faster) } else { gain };
         if gain >= 1.0 + worth * (wider - 1.0) {
             if gain >= 1.0 + worth.max(0.7) * (wider - 1.0) {
                 self.baseline.set(&measure);
@@ -515,7 +534,7 @@ impl Limit {
             self.each = measure.rate / measure.level.max(0.5);
             if after_drop.is_some() {
                 // It is not the endpoint that does less: fetches have become slower.
-                self.baseline = Baseline::default();
+                self.baseline.slower(&measure);
             }
             self.grow(now, level, measure, true);
         }
@@ -564,6 +583,15 @@ impl Limit {
         self.down_wait = self.down_wait.saturating_mul(2).min(self.tuning.down_rarest);
         self.up_wait = 2;
         self.reference = None;
+        self.hold(now, self.base);
+    }
+
+    /// Readers wait for more than a lower level allows: it could not be tried.
+    fn not_lower(&mut self, now: Duration) {
+        self.down_step = self.tuning.down;
+        self.down_due = now.saturating_add(self.down_wait);
+        self.proposal_due = self.down_due;
+        self.down_wait = self.down_wait.saturating_mul(2).min(self.tuning.down_rarest);
         self.hold(now, self.base);
     }
 

@@ -25,7 +25,10 @@ impl Limit {
     /// A refusal of a fetch that was sent at `started`.
     pub(super) fn cut(&mut self, now: Duration, started: Duration) {
         let before = self.refused;
-        let calm = before.is_none_or(|refused| now.saturating_sub(refused.last) >= self.tuning.calm);
+        // A pause in which hardly anything was sent does not end a burst.
+        let answered = f64::from(std::mem::take(&mut self.since_refused)) >= self.base;
+        let passed = |refused: &Refused| answered && now.saturating_sub(refused.last) >= self.tuning.calm;
+        let calm = before.as_ref().is_none_or(passed);
         let level = before.filter(|_| !calm).map_or(self.base, |refused| refused.level);
         let cut = before.map_or(Duration::ZERO, |refused| refused.cut);
         // Those that were under way when the level was cut say nothing about the new level.

@@ -210,6 +210,14 @@ impl Baseline {
         self.batch = Default::default();
     }
 
+    /// First bytes take longer than what is known; the rest is as it was.
+    pub fn slower(&mut self, measure: &Measure) {
+        if measure.finished >= ENOUGH {
+            self.latency = Some(measure.latencies / f64::from(measure.finished));
+            self.batch = Default::default();
+        }
+    }
+
     fn means(count: u32, latencies: f64, bodies: f64, bytes: f64) -> (Option<f64>, Option<f64>) {
         let count = f64::from(count.max(1));
         (Some(latencies / count), (bytes / count >= LARGE && bodies > 0.0).then(|| bodies / bytes))

@@ -213,6 +213,11 @@ impl Endpoint {
         Duration::try_from_secs_f64(latency + per_byte * bytes as f64).ok()
     }
 
+    /// How long fetches took lately.
+    pub fn lately(&self) -> Duration {
+        self.limit.duration()
+    }
+
     /// Bytes that must be in flight, or requested, to keep the endpoint busy: what all windows together need at least.
     /// (What is allowed in flight, times the mean size of the fetches lately.)
     pub fn bytes_in_flight_wanted(&self) -> Option<u64> {

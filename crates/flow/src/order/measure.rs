@@ -59,6 +59,7 @@ pub(super) struct Trial {
     before: [Option<f64>; 2],
     /// Times it was begun again.
     stalls: u32,
+    waited: Duration,
 }
 
 impl Trial {
@@ -68,6 +69,7 @@ impl Trial {
             slice: Meter::after(settle),
             before: [None; 2],
             stalls: 0,
+            waited: Duration::ZERO,
         }
     }
 
@@ -82,6 +84,11 @@ impl Trial {
         self.slice.time(passed);
     }
 
+    /// Time that counts for nothing; of that there is a limit as well.
+    pub fn wait(&mut self, passed: Duration) {
+        self.waited = self.waited.saturating_add(passed);
+    }
+
     pub fn bytes(&mut self, bytes: u64) {
         self.whole.bytes(bytes);
         self.slice.bytes(bytes);
@@ -92,6 +99,9 @@ impl Trial {
         let verdict = |rate| Some(Verdict { rate, time: self.whole.measured(), mean: self.whole.rate() });
         let over = self.whole.measured() >= tuning.trial_most;
         if over && (self.stalls > 0 || self.before[0].is_none()) {
+            return verdict(0.0);
+        }
+        if self.waited >= tuning.trial_most.saturating_mul(2) {
             return verdict(0.0);
         }
         let time = self.slice.measured();

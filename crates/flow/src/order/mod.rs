@@ -81,10 +81,13 @@ impl Default for Tuning {
             between: Duration::from_secs(2),
             between_drops: Duration::from_millis(700),
             rarest: Duration::from_secs(300),
-            hopeless: 0.25,
+            hopeless: 0.65,
         }
     }
 }
+
+/// Epochs of the kept mode, the best of which another mode has to beat: by chance some are slower.
+const EPOCHS: usize = 4;
 
 /// Chooses between the two modes for one endpoint.
 #[derive(Debug, Clone)]
@@ -93,11 +96,18 @@ pub struct Probe {
     kept: Mode,
     /// Bytes per second of the kept mode.
     rate: Option<f64>,
+    /// The most of its last epochs: what another one has to beat.
+    best: [f64; EPOCHS],
     /// What the other mode delivered before it was left for the kept one; until the kept one has proved itself.
     left: Option<f64>,
+    /// The mode was changed, and whether the other one would not by now deliver as much was not tried yet.
+    unsure: bool,
+    confirming: bool,
     epoch: Meter,
     trial: Option<Trial>,
     hungry: bool,
+    /// What is under way was sent in the mode before.
+    draining: bool,
     last: Duration,
     last_bytes: Duration,
     /// Time in which readers waited.
@@ -118,10 +128,14 @@ impl Probe {
         Probe {
             kept: Mode::Wide,
             rate: None,
+            best: [0.0; EPOCHS],
             left: None,
+            unsure: false,
+            confirming: false,
             epoch: Meter::after(tuning.settle),
             trial: None,
             hungry: false,
+            draining: false,
             last: Duration::ZERO,
             last_bytes: Duration::ZERO,
             clock: Duration::ZERO,
@@ -147,7 +161,7 @@ impl Probe {
             if let Some(trial) = &mut self.trial {
                 trial.again(self.tuning.settle);
             }
-        } else if self.hungry {
+        } else if self.hungry && !self.draining {
             match &mut self.trial {
                 Some(trial) => trial.bytes(bytes),
                 None => self.epoch.bytes(bytes),
@@ -162,6 +176,14 @@ impl Probe {
             self.last_bytes = now;
         }
         self.hungry = hungry;
+    }
+
+    /// So many fetches of so many streams are under way. More than one each cannot have been sent in order: what arrives until they
+    /// have ended says nothing about that mode.
+    pub fn under_way(&mut self, now: Duration, fetches: usize, streams: usize) {
+        self.advance(now);
+        let ordered = self.trial.is_some() != (self.kept == Mode::Ordered);
+        self.draining = ordered && fetches > streams.max(1);
     }
 
     /// What is known of the endpoint: the least latency, and the bytes per second that all streams together would get at
@@ -199,7 +221,9 @@ impl Probe {
         if self.hungry {
             self.clock = self.clock.saturating_add(passed);
             match &mut self.trial {
+                Some(trial) if self.draining => trial.wait(passed),
                 Some(trial) => trial.time(passed),
+                None if self.draining => {}
                 None => self.epoch.time(passed),
             }
         }
@@ -223,7 +247,9 @@ impl Probe {
         let rate = self.epoch.rate();
         self.epoch = Meter::after(Duration::ZERO);
         let before = self.rate.replace(rate);
-        if self.left.take().is_some_and(|left| rate < left * (1.0 + self.tuning.margin / 2.0)) {
+        self.best.rotate_right(1);
+        self.best[0] = rate;
+        if self.left.take().is_some_and(|left| rate < left * (1.0 - self.tuning.margin)) {
             // The trial was lucky.
             return self.change(rate);
         }
@@ -233,7 +259,12 @@ impl Probe {
             self.rate = Some(before + (rate - before) / 3.0);
         }
         let growing = rate > before * 1.15 && self.clock < self.tuning.first.saturating_mul(3);
-        if fell && self.clock >= self.drop_due {
+        if std::mem::take(&mut self.unsure) {
+            // What was taken for the mode's doing may have been a change of the endpoint.
+            self.trials = self.trials.saturating_add(1);
+            self.trial = Some(Trial::new(self.settle()));
+            self.confirming = true;
+        } else if fell && self.clock >= self.drop_due {
             self.drop_wait = self.drop_wait.saturating_mul(2).min(self.tuning.rarest);
             self.wait = self.tuning.between;
             self.try_other();
@@ -258,7 +289,14 @@ impl Probe {
     fn conclude(&mut self, verdict: Verdict) {
         self.trial = None;
         let rate = self.rate.unwrap_or(0.0);
-        if verdict.rate > rate * (1.0 + self.tuning.margin) {
+        let best = self.best.iter().copied().fold(rate, f64::max);
+        let enough = if std::mem::take(&mut self.confirming) && self.kept == Mode::Ordered {
+            // Where both are the same, the one that knows no limit of its own is the better one.
+            rate * (1.0 - self.tuning.margin / 2.0)
+        } else {
+            best * (1.0 + self.tuning.margin)
+        };
+        if verdict.rate > enough {
             self.left = Some(rate);
             self.change(verdict.rate);
             return;
@@ -276,7 +314,9 @@ impl Probe {
     fn change(&mut self, rate: f64) {
         let before = self.rate.unwrap_or(0.0);
         self.kept = self.kept.other();
+        self.unsure = self.kept == Mode::Ordered;
         self.rate = Some(rate);
+        self.best = [0.0; EPOCHS];
         self.epoch = Meter::after(self.settle());
         // To try the mode that was left costs about as much as it was slower.
         let share = (1.0 - before / rate.max(1.0)).clamp(0.0, 1.0);

@@ -76,7 +76,7 @@ fn the_faster_mode_is_found_and_probing_costs_little() {
             (lustre(true), 910.0, Mode::Ordered),
             (lustre(false), 1_100.0, Mode::Wide),
             (Backend { ordered: 500.0, ..lustre(false) }, 1_100.0, Mode::Wide),
-            (Backend { ordered: 910.0, wide: 780.0, ..lustre(true) }, 910.0, Mode::Ordered),
+            (Backend { ordered: 910.0, wide: 780.0, alone: 600.0, ..lustre(true) }, 910.0, Mode::Ordered),
         ] {
             let mut run = Run::new(seed);
             run.go(&backend, 2);

@@ -21,8 +21,9 @@ impl Reads {
 
     /// Makes a read wait for what it needs, or answers it; false if there is no memory for it yet.
     pub(super) fn admit_one(&mut self, now: Duration, request: RequestId) -> bool {
-        let Some(Pending { file, range, .. }) = self.pending.get(&request) else { return true };
-        let (file, range) = (*file, range.clone());
+        let Some(Pending { file, range, stream, .. }) = self.pending.get(&request) else { return true };
+        let (file, range, stream) = (*file, range.clone(), *stream);
+        let part = self.part_size();
         let (grain, most) = (self.tuning.grain.max(1), self.limits.request_max.max(1));
         let Some(state) = self.files.get(&file) else {
             self.fail(request);
@@ -46,12 +47,23 @@ impl Reads {
             self.pin(file, &range, false);
             return false;
         }
+        let room = self.usable().saturating_sub(self.held.saturating_add(needed));
         let Some(state) = self.files.get_mut(&file) else { return true };
-        for range in missing {
+        for mut range in missing {
+            // What a stream's reader waits for is fetched with what comes after it: a request costs as much for little as for much.
+            let whole = stream.and_then(|stream| state.whole_part(stream, &range, part));
+            let whole =
+                whole.filter(|whole| whole.end - range.end <= room && whole.end - whole.start <= most);
+            let of = stream.filter(|_| whole.is_some());
+            range = whole.unwrap_or(range);
+            let len = range.end - range.start;
+            if let Some(ahead) = of.and_then(|stream| state.ahead.get_mut(&stream)) {
+                ahead.held += len;
+            }
             self.demands.push_back((file, range.start));
-            self.held += range.end - range.start;
+            self.held += len;
             self.parts += 1;
-            state.parts.insert(Part { pins: 1, ..Part::new(range, None) });
+            state.parts.insert(Part { pins: 1, ..Part::new(range, of) });
         }
         let mut waits = 0;
         for start in state.parts.starts(&range) {
@@ -142,7 +154,8 @@ impl Reads {
 
     /// A fetch of a part failed.
     pub(super) fn retry(&mut self, now: Duration, fetch: FetchId, file: FileId, start: u64, how: Failure) {
-        let (attempts, first, longest) = (self.tuning.attempts, self.tuning.retry, self.tuning.retry_max);
+        let (patience, first, longest) = (self.tuning.patience, self.tuning.retry, self.tuning.retry_max);
+        self.unhedge(file, start);
         let Some(part) = self.part(file, start) else { return };
         for slot in &mut part.fetches {
             if *slot == Some(fetch) {
@@ -153,9 +166,11 @@ impl Reads {
         if part.fetches.iter().any(Option::is_some) {
             return;
         }
-        part.failures += 1;
+        part.failures = part.failures.saturating_add(1);
+        part.refused = how == Failure::Throttled;
+        let since = *part.failed_since.get_or_insert(now);
         let (failures, idle) = (part.failures, part.is_idle());
-        let last = how == Failure::Permanent || failures >= attempts;
+        let last = how == Failure::Permanent || now.saturating_sub(since) >= patience;
         if !last {
             let wait = first.saturating_mul(1 << (failures - 1).min(16)).min(longest);
             self.retries.insert((now + wait, file, start));
@@ -187,11 +202,30 @@ impl Reads {
     /// Sends a fetch a second time.
     pub(super) fn hedge(&mut self, now: Duration, late: FetchId) {
         let Some(&Flight { file, part: start, .. }) = self.flights.get(&late) else { return };
+        let room = self.limits.memory.saturating_sub(self.held);
         let Some(part) = self.part(file, start) else { return };
-        if part.fetches.iter().all(Option::is_some) || part.ready.is_some() {
+        let missing = part.len() - part.arrived;
+        if part.fetches.iter().all(Option::is_some) || part.ready.is_some() || missing > room {
             return;
         }
+        part.hedged = missing;
+        self.held += missing;
         self.send(now, file, start, Some(late));
         self.stats.hedges += 1;
+    }
+
+    /// At most one attempt of a part is left.
+    pub(super) fn unhedge(&mut self, file: FileId, start: u64) {
+        let hedged = self.part(file, start).map_or(0, |part| std::mem::take(&mut part.hedged));
+        self.held -= hedged;
+    }
+
+    /// The endpoint answers: what it refused before is sent again, one for each answer, though its wait is not over.
+    pub(super) fn encouraged(&mut self) {
+        let Some(&(when, file, start)) = self.retries.first() else { return };
+        if self.part(file, start).is_none_or(|part| part.refused) {
+            self.retries.remove(&(when, file, start));
+            self.demands.push_front((file, start));
+        }
     }
 }

@@ -80,11 +80,14 @@ impl Reads {
         i64::try_from(self.limits.request_max).unwrap_or(i64::MAX).max(1)
     }
 
+    /// Bytes that may be held for what nobody waits for.
+    pub(super) fn usable(&self) -> u64 {
+        self.limits.memory - self.limits.memory / self.tuning.reserve.max(1)
+    }
+
     fn turn(&mut self, now: Duration, mode: Mode, file: FileId, stream: StreamId) -> Turn {
         let (part, quantum) = (self.part_size(), self.quantum());
-        let (memory, held) = (self.limits.memory, self.held);
-        let usable = memory - memory / self.tuning.reserve.max(1);
-        let share = self.tuning.share.saturating_mul(memory.saturating_sub(held));
+        let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
         if mode == Mode::Ordered && ahead.in_flight > 0 {
@@ -97,13 +100,19 @@ impl Reads {
         let edge = ahead.edge;
         let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
         let len = range.end - range.start;
+        // What was fetched for nobody in particular counts as free.
+        let of_it = state.ahead.get(&stream).map_or(0, |ahead| ahead.held).saturating_add(len);
+        let factor = self.tuning.share.max(1);
+        self.forget_old(now, usable.saturating_sub(len.max(of_it.div_ceil(factor))));
+        let held = self.held;
+        let share = factor.saturating_mul(usable.saturating_sub(held));
+        let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
         if held + len > usable || ahead.held + len > share {
             ahead.edge = edge;
             return Turn::Full;
         }
         ahead.held += len;
-        ahead.in_flight += 1;
         ahead.deficit = ahead.deficit.saturating_sub_unsigned(len);
         let start = range.start;
         state.parts.insert(Part::new(range, Some(stream)));
@@ -119,8 +128,15 @@ impl Reads {
         let Some(part) = self.part(file, start) else { return };
         let Some(slot) = part.fetches.iter_mut().find(|slot| slot.is_none()) else { return };
         *slot = Some(fetch);
+        let counts = part.stream.filter(|_| !std::mem::replace(&mut part.counted, true));
         let (base, range) = (part.arrived, part.range.start + part.arrived..part.range.end);
         let ahead = part.waiters.is_empty();
+        if let Some(stream) = counts {
+            self.flying_ahead += 1;
+            if let Some(ahead) = self.ahead(file, stream) {
+                ahead.in_flight += 1;
+            }
+        }
         self.next_fetch += 1;
         let hedge = hedge_of.is_some();
         self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0 });

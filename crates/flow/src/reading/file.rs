@@ -64,6 +64,17 @@ impl File {
         }))
     }
 
+    /// What to fetch of a forward stream if `range`, of which nothing is there, is missing: up to the end of a part, if its window has
+    /// room for that and nothing behind it is there.
+    pub(super) fn whole_part(&self, id: StreamId, range: &Range<u64>, part: u64) -> Option<Range<u64>> {
+        let stream = self.streams.get(id).filter(|stream| stream.pattern == streams::Pattern::Forward)?;
+        let ahead = self.ahead.get(&id)?;
+        let end = stream.pattern.next(range.end.saturating_sub(1).max(range.start), part, self.len)?.end;
+        let end = end.min(stream.reader.saturating_add(ahead.window.bytes()));
+        let room = self.parts.room(range, range.start, end);
+        (room.end > range.end).then_some(room)
+    }
+
     /// The next range to fetch ahead of a stream, if its window has room: what is there or on its way already is passed over.
     pub(super) fn next_ahead(&mut self, id: StreamId, part: u64) -> Option<Range<u64>> {
         let stream: &Stream = self.streams.get(id).filter(|stream| stream.confirmed)?;

@@ -18,16 +18,22 @@ pub(super) struct Part {
     pub ready: Option<Duration>,
     /// Under way: the first attempt, and a second one that races it.
     pub fetches: [Option<FetchId>; 2],
-    /// Attempts that failed.
+    /// What its second attempt counts towards memory.
+    pub hedged: u64,
+    /// Attempts that failed, when the first of them did, and whether the last was refused.
     pub failures: u32,
+    pub failed_since: Option<Duration>,
+    pub refused: bool,
     /// Reads that wait, with how many bytes from its start they need.
     pub waiters: Vec<(RequestId, u64)>,
     /// Reads that are not answered yet and have bytes in here.
     pub pins: u32,
     /// What was read of it.
     pub read: IntervalSet,
-    /// The stream it was fetched for, if nobody waited for it.
+    /// The stream it was fetched for, if it is of one.
     pub stream: Option<StreamId>,
+    /// Whether it counts among the stream's fetches under way.
+    pub counted: bool,
 }
 
 impl Part {
@@ -37,11 +43,15 @@ impl Part {
             arrived: 0,
             ready: None,
             fetches: [None; 2],
+            hedged: 0,
             failures: 0,
+            failed_since: None,
+            refused: false,
             waiters: Vec::new(),
             pins: 0,
             read: IntervalSet::default(),
             stream,
+            counted: false,
         }
     }
 
@@ -90,8 +100,14 @@ impl Parts {
         self.parts.remove(&start)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Part> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Part> {
         self.parts.values()
+    }
+
+    /// The last that ends at or before `at`.
+    pub(super) fn last_before(&self, at: u64) -> Option<&Part> {
+        let before = self.parts.range(..at).rev().map(|(_, part)| part);
+        before.take(2).find(|part| part.range.end <= at)
     }
 
     /// Those that have bytes of `range`, in order.

@@ -30,6 +30,8 @@ pub(super) struct Flight {
 pub(super) struct Pending {
     pub file: FileId,
     pub range: Range<u64>,
+    /// The stream that it is of.
+    pub stream: Option<StreamId>,
     /// Parts that it waits for.
     pub waits: usize,
 }
@@ -74,8 +76,10 @@ pub struct Reads {
     pub(super) parts: usize,
     /// Streams that are fetched ahead.
     pub(super) followed: u64,
-    /// Parts in the order they became ready; some are gone already.
+    /// Parts that were not fetched ahead of anybody, in the order they became ready; some are gone already.
     pub(super) old: VecDeque<(FileId, u64)>,
+    /// Fetches of streams under way, second attempts apart.
+    pub(super) flying_ahead: usize,
     pub(super) endpoint: Endpoint,
     pub(super) probe: Probe,
     pub(super) held: u64,
@@ -104,6 +108,7 @@ impl Reads {
             closing: Vec::new(),
             parts: 0,
             followed: 0,
+            flying_ahead: 0,
             old: VecDeque::new(),
             held: 0,
             next_fetch: 0,
@@ -148,7 +153,7 @@ impl Reads {
         });
         if placed.confirmed {
             let most = self.most_ahead(part);
-            let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO);
+            let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO).max(self.endpoint.lately());
             let bytes = range.end - range.start;
             let window = self.tuning.window;
             if let Some(state) = self.files.get_mut(&file) {
@@ -160,7 +165,9 @@ impl Reads {
                 self.followed += (state.ahead.len() - before) as u64;
             }
         }
-        self.pending.insert(request, Pending { file, range, waits: 0 });
+        self.passed(now, file, placed.stream);
+        let stream = placed.confirmed.then_some(placed.stream);
+        self.pending.insert(request, Pending { file, range, stream, waits: 0 });
         // What is there is answered, though others wait for memory.
         if ready_for.is_some() {
             self.admit_one(now, request);
@@ -222,17 +229,22 @@ impl Reads {
         let Some(flight) = self.flights.remove(&fetch) else { return };
         self.endpoint.finished(now, fetch);
         let (file, start) = (flight.file, flight.part);
+        self.unhedge(file, start);
+        self.encouraged();
         let len = self.part(file, start).map_or(0, |part| part.len());
         self.advance(file, start, len, len.saturating_sub(flight.base + flight.arrived));
         if let Some(part) = self.part(file, start) {
             part.ready = Some(now);
+            let leftover = part.stream.is_none();
             let fetches = std::mem::take(&mut part.fetches);
             // It has been outrun.
             for other in fetches.into_iter().flatten().filter(|other| *other != fetch) {
                 self.cancel(now, other);
             }
             self.landed(file, start);
-            self.old.push_back((file, start));
+            if leftover {
+                self.old.push_back((file, start));
+            }
             self.release_if_used_up(file, start);
         }
         self.learn();
@@ -357,9 +369,11 @@ impl Reads {
     /// More than this ahead of one stream is of no use, bytes.
     fn most_ahead(&self, part: u64) -> u64 {
         let flying = self.endpoint.allowed() as u64 * part;
-        self.limits
-            .memory
-            .min(flying.saturating_mul(2).max(part.saturating_mul(self.tuning.parts_per_window)))
+        self.limits.memory.min(
+            flying
+                .saturating_mul(self.tuning.windows_in_flight.max(1))
+                .max(part.saturating_mul(self.tuning.parts_per_window)),
+        )
     }
 
     fn learn(&mut self) {
@@ -372,6 +386,7 @@ impl Reads {
 
     /// How fetches are sent at the moment.
     pub(super) fn mode(&mut self, now: Duration) -> Mode {
+        self.probe.under_way(now, self.flying_ahead, self.followed as usize);
         self.probe.wanted(now, !self.pending.is_empty() || !self.ring.is_empty());
         self.probe.mode(now)
     }

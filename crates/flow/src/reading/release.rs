@@ -2,18 +2,27 @@
 
 use std::time::Duration;
 
+use super::file::File;
 use super::reads::Reads;
 use super::types::{Action, FetchId, FileId};
-use crate::streams::StreamId;
+use crate::streams::{Pattern, StreamId};
 
 impl Reads {
-    /// Makes room for so many bytes, if need be by giving up what was fetched for nobody in particular, the oldest first. False if that
-    /// does not suffice; a read that is larger than all memory gets its room when nothing else is held.
+    /// Makes room for so many bytes, if need be by giving up what nobody waits for: first what was fetched for nobody in particular, the
+    /// oldest first; then what lies furthest ahead of a reader, of the stream that has most. False if that does not suffice; a read that
+    /// is larger than all memory gets its room when nothing else is held.
     pub(super) fn make_room(&mut self, now: Duration, bytes: u64) -> bool {
-        let fits =
-            |held: u64, memory: u64| held.saturating_add(bytes) <= memory || (held == 0 && bytes > memory);
+        let memory = self.limits.memory;
+        let fits = |held: u64| held.saturating_add(bytes) <= memory || (held == 0 && bytes > memory);
+        self.forget_old(now, memory.saturating_sub(bytes));
+        while !fits(self.held) && self.shed(now) {}
+        fits(self.held)
+    }
+
+    /// Gives up what was fetched for nobody in particular, the oldest first, until no more than this is held.
+    pub(super) fn forget_old(&mut self, now: Duration, most: u64) {
         let mut looked = self.old.len();
-        while !fits(self.held, self.limits.memory) && looked > 0 {
+        while self.held > most && looked > 0 {
             looked -= 1;
             let Some((file, start)) = self.old.pop_front() else { break };
             match self.part(file, start).map(|part| part.is_idle()) {
@@ -22,7 +31,34 @@ impl Reads {
                 None => {}
             }
         }
-        fits(self.held, self.limits.memory)
+    }
+
+    /// Gives up the part that is furthest ahead of its reader, of the stream that holds most. False if there is none.
+    fn shed(&mut self, now: Duration) -> bool {
+        let of_file = |(file, state): (&FileId, &File)| {
+            let streams = state.ahead.iter().map(|(stream, ahead)| (ahead.held, *file, *stream));
+            streams.filter(|(held, ..)| *held > 0).max()
+        };
+        let mut streams: Vec<_> = self.files.iter().filter_map(of_file).collect();
+        streams.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, file, stream) in streams {
+            let Some(state) = self.files.get_mut(&file) else { continue };
+            let backward =
+                state.streams.get(stream).is_some_and(|stream| stream.pattern == Pattern::Backward);
+            let last = {
+                let mut of_it =
+                    state.parts.iter().filter(|part| part.stream == Some(stream) && part.is_idle());
+                if backward { of_it.next() } else { of_it.next_back() }.map(|part| part.range.clone())
+            };
+            let Some(range) = last else { continue };
+            if let Some(ahead) = state.ahead.get_mut(&stream) {
+                // It is to be fetched again when there is room.
+                ahead.edge = if backward { ahead.edge.max(range.end) } else { ahead.edge.min(range.start) };
+            }
+            self.drop_part(now, file, range.start);
+            return true;
+        }
+        false
     }
 
     /// What has been read to the end goes.
@@ -45,7 +81,7 @@ impl Reads {
         };
         let Some(until) = part.read.end_of(start).filter(|until| until - start >= least) else { return };
         let Some(mut part) = state.parts.remove(start) else { return };
-        let trimmed = until - start;
+        let (trimmed, leftover) = (until - start, part.stream.is_none());
         part.range.start = until;
         part.arrived = part.len();
         part.read.forget_before(until);
@@ -54,7 +90,9 @@ impl Reads {
         }
         state.parts.insert(part);
         self.held -= trimmed;
-        self.old.push_back((file, until));
+        if leftover {
+            self.old.push_back((file, until));
+        }
         self.actions.push_back(Action::Release { file, range: start..until });
     }
 
@@ -62,9 +100,8 @@ impl Reads {
     pub(super) fn drop_part(&mut self, now: Duration, file: FileId, start: u64) {
         let Some(part) = self.part(file, start) else { return };
         let fetches = std::mem::take(&mut part.fetches);
-        if fetches.iter().any(Option::is_some) {
-            self.landed(file, start);
-        }
+        self.unhedge(file, start);
+        self.landed(file, start);
         for fetch in fetches.into_iter().flatten() {
             self.cancel(now, fetch);
         }
@@ -105,10 +142,28 @@ impl Reads {
     /// A part is not under way any more.
     pub(super) fn landed(&mut self, file: FileId, start: u64) {
         let Some(state) = self.files.get_mut(&file) else { return };
-        let Some(stream) = state.parts.get(start).and_then(|part| part.stream) else { return };
+        let Some(part) = state.parts.get_mut(start).filter(|part| part.counted) else { return };
+        part.counted = false;
+        let stream = part.stream;
+        self.flying_ahead -= 1;
+        let Some(stream) = stream else { return };
         if let Some(ahead) = state.ahead.get_mut(&stream) {
             ahead.in_flight = ahead.in_flight.saturating_sub(1);
             self.queue(file, stream);
+        }
+    }
+
+    /// What a stream's reader has left far behind goes, though not all of it was read: it reads with holes.
+    pub(super) fn passed(&mut self, now: Duration, file: FileId, stream: StreamId) {
+        let disorder = self.tuning.streams.disorder;
+        while let Some(state) = self.files.get(&file)
+            && let Some(found) = state.streams.get(stream).filter(|found| found.pattern == Pattern::Forward)
+            && let Some(part) = state.parts.last_before(found.reader.saturating_sub(disorder))
+            && part.stream == Some(stream)
+            && part.is_idle()
+        {
+            let start = part.range.start;
+            self.drop_part(now, file, start);
         }
     }
 

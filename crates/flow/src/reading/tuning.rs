@@ -24,6 +24,8 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
+    /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
+    pub windows_in_flight: u64,
     /// A stream may hold so many times the memory that is free, so that some is always left for others (Choudhury and Hahne,
     /// "Dynamic queue length thresholds for shared-memory packet switches", 1998).
     pub share: u64,
@@ -31,8 +33,8 @@ pub struct Tuning {
     pub reserve: u64,
     /// What was read of a part is released in pieces of at least so many bytes.
     pub trim: u64,
-    /// Attempts of a fetch that somebody waits for, before the read fails.
-    pub attempts: u32,
+    /// A fetch is tried again for so long after it first failed, before the reads that wait for it fail.
+    pub patience: Duration,
     /// Before the first repetition; doubles with each.
     pub retry: Duration,
     /// The longest wait before a repetition.
@@ -50,10 +52,11 @@ impl Default for Tuning {
             part_min: 1 << 20,
             part_latencies: 2,
             parts_per_window: 8,
+            windows_in_flight: 8,
             share: 4,
             reserve: 8,
             trim: 1 << 20,
-            attempts: 8,
+            patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
         }

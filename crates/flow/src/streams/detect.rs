@@ -13,6 +13,9 @@ use super::{IntervalSet, Pattern};
 /// Reads that touch each other, though they did not come in order, before they are taken for a stream.
 const RUN: u64 = 4;
 
+/// If more than this part of what lies behind a stream's reader was not read, it is no stream: pieces at every second place are none.
+const HOLES: (u64, u64) = (2, 5);
+
 /// The numbers of [`Streams`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
@@ -117,7 +120,13 @@ impl Streams {
             Some(index) => index,
             None => self.push(now, handle, range, Pattern::Forward, begins, &mut evicted),
         };
+        let was = self.streams.get(near).is_some_and(|stream| stream.confirmed);
         let near = self.follow(near, now, handle, range);
+        // What was fetched ahead of one that turns out to be none is for nobody.
+        if let Some((lost, _)) = near.filter(|(_, confirmed)| was && !*confirmed) {
+            self.remove(lost);
+            evicted.push(lost);
+        }
         if let Some(confirmed) = near.filter(|(_, confirmed)| *confirmed) {
             return Placed::new(Some(confirmed), evicted);
         }
@@ -281,7 +290,9 @@ impl Stream {
                 } else if self.reads >= tuning.patience {
                     // Read with holes all over: not a stream.
                     let whole = self.origin..self.reader;
-                    self.confirmed = self.seen.bytes_within(&whole) >= (whole.end - whole.start) / 2;
+                    let length = whole.end - whole.start;
+                    let holes = length - self.seen.bytes_within(&whole).min(length);
+                    self.confirmed = holes <= (length / HOLES.1 * HOLES.0).max(tuning.disorder / 2);
                 }
             }
         }

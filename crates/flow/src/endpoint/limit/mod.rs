@@ -63,8 +63,10 @@ pub struct Limit {
     /// Throughput at the base level, bytes per second, and how much it differs from round to round, as a share.
     reference: Option<f64>,
     noise: f64,
-    /// Throughput has dropped, and whether a higher level would bring it back was not tried yet.
-    dropped: bool,
+    /// The last round at rest.
+    held: Option<Measure>,
+    /// Throughput has dropped from this, and whether a higher level would bring it back was not tried yet.
+    dropped: Option<Measure>,
     /// The round before the trial that follows a drop.
     after_drop: Option<Measure>,
     /// Nothing but the first search was done so far.
@@ -84,6 +86,8 @@ pub struct Limit {
     each: f64,
     last_bytes: Duration,
     refused: Option<Refused>,
+    /// Fetches that ended well since the last refusal.
+    since_refused: u32,
 }
 
 impl Limit {
@@ -104,7 +108,8 @@ impl Limit {
             baseline: Baseline::default(),
             reference: None,
             noise: 0.02,
-            dropped: false,
+            held: None,
+            dropped: None,
             after_drop: None,
             fresh: true,
             holds: 0,
@@ -119,6 +124,7 @@ impl Limit {
             each: 0.0,
             last_bytes: Duration::ZERO,
             refused: None,
+            since_refused: 0,
             tuning,
         }
     }
@@ -172,10 +178,10 @@ impl Limit {
         self.round.advance(now, self.in_flight);
         let silence = now.saturating_sub(self.last_bytes);
         self.last_bytes = self.last_bytes.max(now);
-        if silence > self.tuning.stall.max(self.duration().saturating_mul(4)) {
+        if silence > self.silence() {
             self.void(now);
         }
-        self.round.delivered(bytes);
+        self.round.delivered(now, bytes);
         self.turn(now);
     }
 
@@ -186,6 +192,7 @@ impl Limit {
         self.duration = Some(self.duration.map_or(seconds, |mean| mean + (seconds - mean) / 16.0));
         let latency = self.clipped(fetch.latency);
         self.round.finished(fetch, latency);
+        self.since_refused = self.since_refused.saturating_add(1);
         self.turn(now);
     }
 
@@ -201,14 +208,24 @@ impl Limit {
             Failure::Permanent => {}
             Failure::Throttled => self.cut(now, started),
             Failure::Transient => {
+                // Where nothing comes at all, fewer would not help.
+                if now.saturating_sub(self.last_bytes) > self.silence() {
+                    return;
+                }
                 self.round.failed = self.round.failed.saturating_add(1);
-                let mass = (self.allowed() as u32 / 2).max(4).max(self.round.count().saturating_add(1));
+                let ended_well = self.round.count().saturating_mul(self.tuning.mass);
+                let mass = (self.allowed() as u32 / 2).max(4).max(ended_well.saturating_add(1));
                 if self.round.failed >= mass {
                     self.round.failed = 0;
                     self.cut(now, started);
                 }
             }
         }
+    }
+
+    /// No bytes for longer than this: a stall.
+    fn silence(&self) -> Duration {
+        self.tuning.stall.max(self.duration().saturating_mul(4))
     }
 
     /// One slow fetch says little about the others: it counts for at most eight usual ones.
@@ -230,7 +247,12 @@ impl Limit {
         self.level = level.clamp(self.least, self.most);
         let settled = self.in_flight as f64 <= self.level + 0.5;
         self.above = if settled { 0.0 } else { self.in_flight as f64 };
-        self.round = Round::at_new_level(now, settled);
+        self.round = match self.phase {
+            Phase::Up if settled => {
+                Round::at_higher_level(now, Duration::try_from_secs_f64(self.latency).unwrap_or_default())
+            }
+            _ => Round::at_new_level(now, settled),
+        };
     }
 
     /// Rests at `base`.
@@ -250,12 +272,46 @@ impl Limit {
         }
     }
 
+    /// Less was in flight than is allowed. Where even that queues, what is allowed beyond it would only come in bursts.
+    fn unused(&mut self, now: Duration, measure: &Measure) {
+        let queues =
+            self.baseline.slowdown(measure).is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
+        let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level));
+        let before = match self.phase {
+            Phase::Grow { before, .. } => before.map(|before| before.rate),
+            Phase::Hold | Phase::Up | Phase::Down { .. } => None,
+        };
+        // Where throughput has fallen as well, it is fetches that have become slower.
+        let keeps_up = before.is_some_and(|before| measure.rate >= before * (1.0 - self.tuning.drop));
+        match level.filter(|level| queues && keeps_up && *level < self.level) {
+            Some(level) => {
+                self.reference = None;
+                self.hold(now, level);
+            }
+            // The readers' windows follow only now.
+            None if self.phase == Phase::Up && self.after_drop.take().is_some() => {
+                self.reference = None;
+                self.hold(now, self.level);
+            }
+            None => self.void(now),
+        }
+    }
+
     /// Ends the round if it is over.
     fn turn(&mut self, now: Duration) {
-        let elapsed = now.saturating_sub(self.round.began);
+        if self.recover(now) {
+            return;
+        }
+        let elapsed = now.saturating_sub(self.round.from);
         if !self.round.settled {
+            let drained = self.duration().saturating_mul(2).max(self.tuning.round_least.saturating_mul(2));
+            if matches!(self.phase, Phase::Down { .. }) && now.saturating_sub(self.round.began) > drained {
+                return self.not_lower(now);
+            }
             // Fetches that hang must not hold up everything.
-            if elapsed > Duration::from_secs(2).max(self.duration().saturating_mul(4)) {
+            if now.saturating_sub(self.round.began)
+                > Duration::from_secs(2).max(self.duration().saturating_mul(4))
+            {
                 self.round = Round::at_new_level(now, true);
             }
             return;
@@ -291,7 +347,7 @@ impl Limit {
         let allowed = self.allowed() as f64;
         if measure.level < allowed - (allowed * 0.1).max(0.5) {
             // The readers were the limit.
-            return self.void(now);
+            return self.unused(now, &measure);
         }
         // What is still queued only makes a lower level look better than it is.
         let hopeless = matches!(self.phase, Phase::Down { .. })
@@ -299,6 +355,9 @@ impl Limit {
         if self.skip > 0 && !hopeless {
             self.skip -= 1;
             return;
+        }
+        if matches!(self.phase, Phase::Down { .. }) && measure.level > self.level * 1.3 + 1.0 {
+            return self.not_lower(now);
         }
         match self.phase {
             Phase::Grow { back, before, first } => self.judge_growth(now, measure, back, before, first),
@@ -331,6 +390,9 @@ impl Limit {
             _ => measure.rate / before.rate.max(1.0),
         };
         let worth = self.tuning.grow_worth.clamp(0.01, 0.9);
+        // The first fetches to end are the quick ones: where throughput has not grown at all, they deceive.
+        let faster = measure.rate / before.rate.max(1.0);
+        let gain = if faster < 1.0 + worth * (wider - 1.0) / 3.0 { gain.min(faster) } else { gain };
         if gain >= 1.0 + worth * (wider - 1.0) {
             if gain >= 1.0 + worth.max(0.7) * (wider - 1.0) {
                 self.baseline.set(&measure);
@@ -345,7 +407,9 @@ impl Limit {
         } else {
             // Too high does no harm, and a lower level will be proposed.
             let unseen = if gain < 1.1 { measure.rate / self.each.max(1.0) } else { self.level };
-            let knee = knee.map_or(unseen, |knee| knee.max(knee_before.unwrap_or(0.0)));
+            // Growing has paid up to here, whatever is thought of how long fetches take.
+            let paid = (measure.rate / self.each.max(1.0)).min(before.level);
+            let knee = knee.map_or(unseen, |knee| knee.max(knee_before.unwrap_or(0.0)).max(paid));
             self.staffed(knee).clamp(before.level * 0.6, self.level)
         };
         self.reference = None;
@@ -361,6 +425,7 @@ impl Limit {
     }
 
     fn grow(&mut self, now: Duration, back: f64, measure: Measure, first: bool) {
+        self.each = self.each.max(measure.rate / measure.level.max(0.5));
         if self.level >= self.most {
             self.reference = None;
             self.down_due = now.saturating_add(self.down_wait);
@@ -371,14 +436,13 @@ impl Limit {
     }
 
     fn judge_hold(&mut self, now: Duration, measure: Measure) {
-        if self.recover(now) {
-            return;
-        }
         let Some(reference) = self.reference else {
             self.reference = Some(measure.rate);
-            if std::mem::take(&mut self.dropped) {
-                self.try_up(now, self.tuning.up_after_drop);
+            if let Some(before) = self.dropped.take() {
+                self.try_up(now, self.needed(&before, &measure).max(self.tuning.up_after_drop));
                 self.after_drop = Some(measure);
+            } else {
+                self.held = Some(measure);
             }
             return;
         };
@@ -387,15 +451,17 @@ impl Limit {
             self.reference = Some(measure.rate);
             self.note(change);
             self.search_again();
+            self.each = 0.0;
             return self.grow(now, self.base, measure, true);
         }
         if change < -self.tuning.drop.max(3.0 * self.noise).min(0.6) {
             self.reference = None;
-            self.dropped = true;
+            self.dropped = self.held;
             self.search_again();
             return;
         }
         self.note(change);
+        self.held = Some(Measure { rate: reference, ..measure });
         self.reference = Some(reference + (measure.rate - reference) / 4.0);
         self.holds = self.holds.saturating_add(1);
         let by_rate = (self.each > 0.0).then(|| reference / self.each);
@@ -420,14 +486,24 @@ impl Limit {
         }
     }
 
+    /// By which share the level is to rise, so that fetches which now take as long as in `now` bring what they did `before`: by
+    /// Little's law, if they wait longer for their first bytes. If the bytes after it come more slowly, it is the network that brings
+    /// less, and more in flight would only queue.
+    fn needed(&self, before: &Measure, now: &Measure) -> f64 {
+        let slower = |(before, now): (f64, f64)| now > before * 1.3;
+        match (before.per_byte().zip(now.per_byte()), now.mean()) {
+            (Some(bodies), Some((seconds, bytes))) if !slower(bodies) => {
+                (self.staffed(before.rate * seconds / bytes.max(1.0)) / self.base - 1.0).clamp(0.0, 15.0)
+            }
+            _ => 0.0,
+        }
+    }
+
     fn try_up(&mut self, now: Duration, step: f64) {
         self.up_tried = now;
         self.holds = 0;
-        let step = if self.careful(now) {
-            self.tuning.up / 2.0
-        } else {
-            step.max((6.0 * self.noise).min(0.6)).min(1.0)
-        };
+        let step =
+            if self.careful(now) { self.tuning.up / 2.0 } else { step.max((6.0 * self.noise).min(0.6)) };
         let level = (self.base * (1.0 + step)).max(self.base + 1.0).min(self.most);
         if level >= self.base + 0.5 {
             self.phase = Phase::Up;
@@ -458,7 +534,7 @@ impl Limit {
             self.each = measure.rate / measure.level.max(0.5);
             if after_drop.is_some() {
                 // It is not the endpoint that does less: fetches have become slower.
-                self.baseline = Baseline::default();
+                self.baseline.slower(&measure);
             }
             self.grow(now, level, measure, true);
         }
@@ -491,6 +567,11 @@ impl Limit {
             self.up_wait = 4;
             return self.hold(now, level);
         }
+        if measure.rate < reference * (self.level / self.base) * (1.0 - 2.0 * self.tuning.drop) {
+            // So much is not the level's doing.
+            self.dropped = self.held.map(|held| Measure { rate: reference, ..held });
+            self.search_again();
+        }
         if proposed {
             // It was not loaded at all: fetches have become slower.
             self.baseline.set(&measure);
@@ -502,6 +583,15 @@ impl Limit {
         self.down_wait = self.down_wait.saturating_mul(2).min(self.tuning.down_rarest);
         self.up_wait = 2;
         self.reference = None;
+        self.hold(now, self.base);
+    }
+
+    /// Readers wait for more than a lower level allows: it could not be tried.
+    fn not_lower(&mut self, now: Duration) {
+        self.down_step = self.tuning.down;
+        self.down_due = now.saturating_add(self.down_wait);
+        self.proposal_due = self.down_due;
+        self.down_wait = self.down_wait.saturating_mul(2).min(self.tuning.down_rarest);
         self.hold(now, self.base);
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Refused {
     level: f64,
     /// Whether it has returned to nearly there since.
     recovered: bool,
+    /// When the next step back may be made.
+    due: Duration,
 }
 
 impl Limit {
@@ -23,13 +25,17 @@ impl Limit {
     /// A refusal of a fetch that was sent at `started`.
     pub(super) fn cut(&mut self, now: Duration, started: Duration) {
         let before = self.refused;
-        let calm = before.is_none_or(|refused| now.saturating_sub(refused.last) >= self.tuning.calm);
+        // A pause in which hardly anything was sent does not end a burst.
+        let answered = f64::from(std::mem::take(&mut self.since_refused)) >= self.base;
+        let passed = |refused: &Refused| answered && now.saturating_sub(refused.last) >= self.tuning.calm;
+        let calm = before.as_ref().is_none_or(passed);
         let level = before.filter(|_| !calm).map_or(self.base, |refused| refused.level);
         let cut = before.map_or(Duration::ZERO, |refused| refused.cut);
         // Those that were under way when the level was cut say nothing about the new level.
         let again = before.is_none() || started >= cut;
-        self.refused =
-            Some(Refused { last: now, cut: if again { now } else { cut }, level, recovered: false });
+        let due = now.saturating_add(self.tuning.calm);
+        let cut = if again { now } else { cut };
+        self.refused = Some(Refused { last: now, cut, level, recovered: false, due });
         if again {
             let floor = (level * self.tuning.cut_most.min(1.0)).min(self.base);
             self.reference = None;
@@ -41,14 +47,16 @@ impl Limit {
 
     /// Back, in doublings, to nearly where refusals began, once they have ended.
     pub(super) fn recover(&mut self, now: Duration) -> bool {
-        let calm = self.tuning.calm;
-        let Some(refused) = self.refused.as_mut().filter(|refused| !refused.recovered) else { return false };
-        if now.saturating_sub(refused.last) < calm {
+        // Each step has to show whether it brings refusals.
+        let next = now.saturating_add(self.duration().max(self.tuning.round_least.saturating_mul(2)));
+        let Some(refused) = self.refused.as_mut().filter(|refused| !refused.recovered && now >= refused.due)
+        else {
             return false;
-        }
+        };
         let goal = (refused.level * 0.9).max(self.base);
         let level = (self.base * 2.0).min(goal);
         refused.recovered = level >= goal;
+        refused.due = next;
         self.reference = None;
         self.hold(now, level);
         self.skip = 0;

@@ -23,6 +23,8 @@ pub(super) struct Round {
     pub cohort: Duration,
     /// As many as are allowed are in flight, or fewer: what is measured belongs to the present level.
     pub settled: bool,
+    /// Bytes count from here on: fetches that were added take their latency to bring any.
+    pub from: Duration,
     pub failed: u32,
     counted_to: Duration,
     /// Fetches in flight, times seconds.
@@ -50,15 +52,36 @@ pub(super) struct Measure {
     pub bytes: f64,
 }
 
+impl Measure {
+    /// Seconds that a fetch took on average, and its bytes; `None` if too few have ended.
+    pub fn mean(&self) -> Option<(f64, f64)> {
+        let count = f64::from(self.finished);
+        (self.finished >= ENOUGH && self.bytes > 0.0).then(|| (self.durations / count, self.bytes / count))
+    }
+
+    /// Seconds for each byte after the first.
+    pub fn per_byte(&self) -> Option<f64> {
+        let bodies = (self.durations - self.latencies).max(0.0);
+        (self.finished >= ENOUGH && self.bytes > 0.0).then(|| bodies / self.bytes)
+    }
+}
+
 impl Round {
     /// A round at a new level: fetches that were sent before say nothing about it.
     pub fn at_new_level(now: Duration, settled: bool) -> Round {
-        Round { began: now, cohort: now, counted_to: now, settled, ..Round::default() }
+        Round { began: now, cohort: now, from: now, counted_to: now, settled, ..Round::default() }
+    }
+
+    /// The same, at a higher level: throughput is not what it will be until the first bytes of what is added come.
+    pub fn at_higher_level(now: Duration, ramp: Duration) -> Round {
+        let from = now.saturating_add(ramp);
+        Round { from, counted_to: from, ..Round::at_new_level(now, true) }
     }
 
     /// The next round at the same level.
     pub fn next(&self, now: Duration) -> Round {
-        Round { began: now, cohort: self.cohort, counted_to: now, settled: self.settled, ..Round::default() }
+        let (cohort, settled) = (self.cohort, self.settled);
+        Round { began: now, cohort, from: now, counted_to: now, settled, ..Round::default() }
     }
 
     /// So many are in flight since the last call. To be called before it changes.
@@ -67,8 +90,10 @@ impl Round {
         self.counted_to = self.counted_to.max(now);
     }
 
-    pub fn delivered(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
+    pub fn delivered(&mut self, now: Duration, bytes: u64) {
+        if now >= self.from {
+            self.bytes = self.bytes.saturating_add(bytes);
+        }
     }
 
     pub fn answered(&mut self, started: Duration, latency: f64) {
@@ -103,7 +128,7 @@ impl Round {
     }
 
     pub fn measure(&self, now: Duration, in_flight: usize) -> Measure {
-        let elapsed = now.saturating_sub(self.began).as_secs_f64();
+        let elapsed = now.saturating_sub(self.from).as_secs_f64();
         Measure {
             rate: if elapsed > 0.0 { self.bytes as f64 / elapsed } else { 0.0 },
             level: if elapsed > 0.0 { self.area / elapsed } else { in_flight as f64 },
@@ -183,6 +208,14 @@ impl Baseline {
             }
         }
         self.batch = Default::default();
+    }
+
+    /// First bytes take longer than what is known; the rest is as it was.
+    pub fn slower(&mut self, measure: &Measure) {
+        if measure.finished >= ENOUGH {
+            self.latency = Some(measure.latencies / f64::from(measure.finished));
+            self.batch = Default::default();
+        }
     }
 
     fn means(count: u32, latencies: f64, bodies: f64, bytes: f64) -> (Option<f64>, Option<f64>) {

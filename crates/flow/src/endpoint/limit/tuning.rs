@@ -25,6 +25,8 @@ pub struct Tuning {
     pub slack: f64,
     /// Share by which the level must be above what the slowdown proposes before a lower one is tried: less is noise.
     pub excess: f64,
+    /// Share by which fetches must take longer than unloaded to be sure that they queue.
+    pub queues: f64,
     /// Share by which throughput at one level must rise to grow again, and fall to search again.
     pub rise: f64,
     /// See `rise`.
@@ -45,6 +47,8 @@ pub struct Tuning {
     pub cut: f64,
     /// What remains at least after a burst of refusals: a new search from one would take longer than most bursts.
     pub cut_most: f64,
+    /// Failures for each fetch that ends well from which on there are too many.
+    pub mass: u32,
     /// After so long without refusals, the level returns to nearly where they began.
     pub calm: Duration,
     /// For so long after a refusal, the level only creeps up.
@@ -63,6 +67,7 @@ impl Default for Tuning {
             worth: 0.12,
             slack: 1.5,
             excess: 0.2,
+            queues: 0.5,
             rise: 0.05,
             drop: 0.08,
             round_least: Duration::from_millis(20),
@@ -73,6 +78,7 @@ impl Default for Tuning {
             stall: Duration::from_millis(250),
             cut: 0.7,
             cut_most: 0.25,
+            mass: 2,
             calm: Duration::from_millis(500),
             memory: Duration::from_secs(10),
         }

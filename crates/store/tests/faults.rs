@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::{Server, free_address, open_plain, options};
 use futures::TryStreamExt;
-use headrace_store::{ErrorKind, ObjectStore, StoreError, StoreOptions};
+use headrace_store::{ErrorKind, ObjectStore, Sink, StoreError, StoreOptions};
 use headrace_testbed::{Fault, FaultProxy};
 
 /// Options with limits that a test can wait for.

@@ -74,6 +74,8 @@ pub struct Endpoint {
     least: LeastLatency,
     /// By name.
     flights: Vec<Flight>,
+    /// Of those, whose first byte is there.
+    streaming: usize,
     /// Mean size of fetches lately, bytes.
     size: Option<f64>,
     /// No fetch is due for a second attempt before.
@@ -91,6 +93,7 @@ impl Endpoint {
             bandwidth: Bandwidth::new(tuning.bandwidth),
             least: LeastLatency::new(tuning.latency_window),
             flights: Vec::with_capacity(most.min(1024)),
+            streaming: 0,
             size: None,
             hedge_at: None,
             newest: Duration::ZERO,
@@ -134,6 +137,8 @@ impl Endpoint {
         if flight.first_byte.is_none() {
             let latency = now.saturating_sub(flight.started);
             flight.first_byte = Some(latency);
+            self.streaming += 1;
+            self.limit.streaming(now, self.streaming);
             self.limit.answered(flight.started, latency);
             self.least.record(now, latency);
             self.hedge.answered(latency);
@@ -149,7 +154,7 @@ impl Endpoint {
 
     /// `fetch` is complete. Its bytes were reported by [`progress`](Endpoint::progress).
     pub fn finished(&mut self, now: Duration, fetch: FetchId) {
-        let Some(flight) = self.take(fetch) else { return };
+        let Some(flight) = self.take(now, fetch) else { return };
         let duration = now.saturating_sub(flight.started);
         let finished = Finished {
             started: flight.started,
@@ -162,14 +167,14 @@ impl Endpoint {
 
     /// `fetch` failed and is no longer in flight.
     pub fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
-        if let Some(flight) = self.take(fetch) {
+        if let Some(flight) = self.take(now, fetch) {
             self.limit.failed(now, flight.started, how);
         }
     }
 
     /// `fetch` was given up by us (the reader went elsewhere, or the other one of a hedged pair has won).
     pub fn cancelled(&mut self, now: Duration, fetch: FetchId) {
-        let Some(flight) = self.take(fetch) else { return };
+        let Some(flight) = self.take(now, fetch) else { return };
         let waited = now.saturating_sub(flight.started);
         if flight.first_byte.is_none() && waited >= self.hedge.late() {
             self.hedge.answered(waited);
@@ -270,7 +275,12 @@ impl Endpoint {
         self.flights.binary_search_by_key(&fetch, |flight| flight.fetch).ok()
     }
 
-    fn take(&mut self, fetch: FetchId) -> Option<Flight> {
-        self.position(fetch).map(|at| self.flights.remove(at))
+    fn take(&mut self, now: Duration, fetch: FetchId) -> Option<Flight> {
+        let flight = self.position(fetch).map(|at| self.flights.remove(at))?;
+        if flight.first_byte.is_some() {
+            self.streaming -= 1;
+            self.limit.streaming(now, self.streaming);
+        }
+        Some(flight)
     }
 }

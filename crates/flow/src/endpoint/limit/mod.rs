@@ -55,6 +55,8 @@ pub struct Limit {
     /// What is allowed on the way down to the level: if nothing were sent until then, a gap would run through the endpoint.
     above: f64,
     in_flight: usize,
+    /// Of those, whose first byte is there.
+    streaming: usize,
     phase: Phase,
     round: Round,
     /// Rounds to pass over: they still belong to another level.
@@ -69,6 +71,8 @@ pub struct Limit {
     dropped: Option<Measure>,
     /// The round before the trial that follows a drop.
     after_drop: Option<Measure>,
+    /// If that trial fails: what the throughput after the drop needs.
+    enough: Option<f64>,
     /// Nothing but the first search was done so far.
     fresh: bool,
     holds: u32,
@@ -102,6 +106,7 @@ impl Limit {
             level: first,
             above: 0.0,
             in_flight: 0,
+            streaming: 0,
             phase: Phase::Grow { back: first, before: None, first: true },
             round: Round::at_new_level(Duration::ZERO, true),
             skip: 0,
@@ -111,6 +116,7 @@ impl Limit {
             held: None,
             dropped: None,
             after_drop: None,
+            enough: None,
             fresh: true,
             holds: 0,
             up_wait: 2,
@@ -162,7 +168,7 @@ impl Limit {
             }
             self.last_bytes = now;
         }
-        self.round.advance(now, self.in_flight);
+        self.round.advance(now, self.in_flight, self.streaming);
         self.in_flight += 1;
     }
 
@@ -173,9 +179,15 @@ impl Limit {
         self.round.answered(started, self.clipped(latency));
     }
 
+    /// Of the fetches in flight, so many have their first byte from now on.
+    pub fn streaming(&mut self, now: Duration, count: usize) {
+        self.round.advance(now, self.in_flight, self.streaming);
+        self.streaming = count;
+    }
+
     /// So many bytes arrived.
     pub fn delivered(&mut self, now: Duration, bytes: u64) {
-        self.round.advance(now, self.in_flight);
+        self.round.advance(now, self.in_flight, self.streaming);
         let silence = now.saturating_sub(self.last_bytes);
         self.last_bytes = self.last_bytes.max(now);
         if silence > self.silence() {
@@ -235,7 +247,7 @@ impl Limit {
     }
 
     fn leave(&mut self, now: Duration) {
-        self.round.advance(now, self.in_flight);
+        self.round.advance(now, self.in_flight, self.streaming);
         self.in_flight = self.in_flight.saturating_sub(1);
         self.above -= 0.5;
         if !self.round.settled && self.in_flight as f64 <= self.level + 0.5 {
@@ -287,6 +299,11 @@ impl Limit {
             Some(level) => {
                 self.reference = None;
                 self.hold(now, level);
+            }
+            None if self.phase == Phase::Up && self.enough.is_some() => {
+                let enough = self.enough.take().unwrap_or(self.base);
+                self.reference = None;
+                self.hold(now, enough);
             }
             // The readers' windows follow only now.
             None if self.phase == Phase::Up && self.after_drop.take().is_some() => {
@@ -439,8 +456,7 @@ impl Limit {
         let Some(reference) = self.reference else {
             self.reference = Some(measure.rate);
             if let Some(before) = self.dropped.take() {
-                self.try_up(now, self.needed(&before, &measure).max(self.tuning.up_after_drop));
-                self.after_drop = Some(measure);
+                self.answer_drop(now, before, measure);
             } else {
                 self.held = Some(measure);
             }
@@ -486,6 +502,21 @@ impl Limit {
         }
     }
 
+    /// Throughput is not what it was `before`.
+    fn answer_drop(&mut self, now: Duration, before: Measure, measure: Measure) {
+        let bodies = before.per_byte().zip(measure.per_byte());
+        let slower = bodies.is_some_and(|(before, now)| now > before * (1.0 + self.tuning.queues).powi(2));
+        let unloaded = self.unloaded().zip(before.mean());
+        // What little the network brings now needs so many, by Little's law.
+        let enough = unloaded.map(|((latency, per_byte), (_, bytes))| {
+            self.staffed(measure.rate * (latency + per_byte * bytes) / bytes.max(1.0))
+        });
+        self.try_up(now, self.needed(&before, &measure).max(self.tuning.up_after_drop));
+        self.after_drop = Some(measure);
+        // If more does not bring more, it is not each connection that is slower, but all of them together.
+        self.enough = enough.filter(|level| slower && *level < self.base);
+    }
+
     /// By which share the level is to rise, so that fetches which now take as long as in `now` bring what they did `before`: by
     /// Little's law, if they wait longer for their first bytes. If the bytes after it come more slowly, it is the network that brings
     /// less, and more in flight would only queue.
@@ -520,6 +551,10 @@ impl Limit {
             // Bytes of before the drop may have been counted before; how long fetches take now is not to be mistaken.
             let knee = self.knee(&measure).map_or(0.0, |knee| knee / before - 1.0);
             gain = gain.max(if knee >= 0.7 * step { knee } else { 0.0 });
+        }
+        if let Some(enough) = self.enough.take().filter(|_| gain < self.tuning.grow_worth.min(0.9) * step) {
+            self.reference = None;
+            return self.hold(now, enough);
         }
         if gain < self.tuning.worth.min(0.9) * step {
             self.up_wait = self.up_wait.saturating_mul(2).min(8);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Limit;
+use super::{Limit, Phase};
 
 /// The last burst of refusals.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,12 @@ impl Limit {
         let answered = f64::from(std::mem::take(&mut self.since_refused)) >= self.base;
         let passed = |refused: &Refused| answered && now.saturating_sub(refused.last) >= self.tuning.calm;
         let calm = before.as_ref().is_none_or(passed);
-        let level = before.filter(|_| !calm).map_or(self.base, |refused| refused.level);
+        // While growing, the level before was good, and the base is where growing began.
+        let base = match self.phase {
+            Phase::Grow { before: Some(before), .. } => before.level.clamp(self.base, self.level),
+            _ => self.base,
+        };
+        let level = before.filter(|_| !calm).map_or(base, |refused| refused.level);
         let cut = before.map_or(Duration::ZERO, |refused| refused.cut);
         // Those that were under way when the level was cut say nothing about the new level.
         let again = before.is_none() || started >= cut;
@@ -37,9 +42,9 @@ impl Limit {
         let cut = if again { now } else { cut };
         self.refused = Some(Refused { last: now, cut, level, recovered: false, due });
         if again {
-            let floor = (level * self.tuning.cut_most.min(1.0)).min(self.base);
+            let floor = (level * self.tuning.cut_most.min(1.0)).min(base);
             self.reference = None;
-            self.hold(now, (self.base * self.tuning.cut.clamp(0.1, 0.95)).max(floor));
+            self.hold(now, (base * self.tuning.cut.clamp(0.1, 0.95)).max(floor));
             self.skip = 0;
             self.up_wait = 2;
         }

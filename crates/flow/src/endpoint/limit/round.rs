@@ -27,8 +27,9 @@ pub(super) struct Round {
     pub from: Duration,
     pub failed: u32,
     counted_to: Duration,
-    /// Fetches in flight, times seconds.
+    /// Fetches in flight, times seconds; and of those, the ones whose first byte is there.
     area: f64,
+    streaming: f64,
     bytes: u64,
     answered: u32,
     first_bytes: f64,
@@ -45,6 +46,8 @@ pub(super) struct Measure {
     pub rate: f64,
     /// Fetches in flight, on average.
     pub level: f64,
+    /// Of those, the ones whose first byte was there.
+    pub streaming: f64,
     /// Fetches that ended, and the sums of their times and bytes.
     pub finished: u32,
     pub durations: f64,
@@ -59,10 +62,9 @@ impl Measure {
         (self.finished >= ENOUGH && self.bytes > 0.0).then(|| (self.durations / count, self.bytes / count))
     }
 
-    /// Seconds for each byte after the first.
+    /// Seconds that one fetch takes for each byte, once the first is there.
     pub fn per_byte(&self) -> Option<f64> {
-        let bodies = (self.durations - self.latencies).max(0.0);
-        (self.finished >= ENOUGH && self.bytes > 0.0).then(|| bodies / self.bytes)
+        (self.rate > 0.0 && self.streaming > 0.0).then(|| self.streaming / self.rate)
     }
 }
 
@@ -85,8 +87,10 @@ impl Round {
     }
 
     /// So many are in flight since the last call. To be called before it changes.
-    pub fn advance(&mut self, now: Duration, in_flight: usize) {
-        self.area += in_flight as f64 * now.saturating_sub(self.counted_to).as_secs_f64();
+    pub fn advance(&mut self, now: Duration, in_flight: usize, streaming: usize) {
+        let passed = now.saturating_sub(self.counted_to).as_secs_f64();
+        self.area += in_flight as f64 * passed;
+        self.streaming += streaming as f64 * passed;
         self.counted_to = self.counted_to.max(now);
     }
 
@@ -132,6 +136,7 @@ impl Round {
         Measure {
             rate: if elapsed > 0.0 { self.bytes as f64 / elapsed } else { 0.0 },
             level: if elapsed > 0.0 { self.area / elapsed } else { in_flight as f64 },
+            streaming: if elapsed > 0.0 { self.streaming / elapsed } else { 0.0 },
             finished: self.finished,
             durations: self.durations,
             latencies: self.latencies,

@@ -58,7 +58,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
-            first: 16.0,
+            first: 8.0,
             grow: 1.0,
             grow_worth: 0.3,
             up: 0.25,

@@ -73,7 +73,7 @@ impl Default for Tuning {
             drop: 0.25,
             settle: Duration::from_millis(40),
             settle_latencies: 3,
-            slice: Duration::from_millis(40),
+            slice: Duration::from_millis(80),
             slice_bytes: 8 << 20,
             trial_most: Duration::from_millis(800),
             epoch: Duration::from_millis(250),
@@ -81,7 +81,7 @@ impl Default for Tuning {
             between: Duration::from_secs(2),
             between_drops: Duration::from_millis(700),
             rarest: Duration::from_secs(300),
-            hopeless: 0.65,
+            hopeless: 0.7,
         }
     }
 }
@@ -289,7 +289,10 @@ impl Probe {
     fn conclude(&mut self, verdict: Verdict) {
         self.trial = None;
         let rate = self.rate.unwrap_or(0.0);
-        let best = self.best.iter().copied().fold(rate, f64::max);
+        // The best but one.
+        let mut sorted = self.best;
+        sorted.sort_by(f64::total_cmp);
+        let best = sorted.iter().rev().nth(1).copied().unwrap_or(rate).max(rate);
         let enough = if std::mem::take(&mut self.confirming) && self.kept == Mode::Ordered {
             // Where both are the same, the one that knows no limit of its own is the better one.
             rate * (1.0 - self.tuning.margin / 2.0)

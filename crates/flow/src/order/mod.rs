@@ -49,6 +49,8 @@ pub struct Tuning {
     pub slice: Duration,
     /// Bytes of a piece, unless it takes four times as long as the shortest: fewer are a matter of luck.
     pub slice_bytes: u64,
+    /// A trial ends when a piece brings less than this share of what the kept mode does.
+    pub give_up: f64,
     /// Longest trial.
     pub trial_most: Duration,
     /// How long the kept mode is measured at a time.
@@ -75,6 +77,7 @@ impl Default for Tuning {
             settle_latencies: 3,
             slice: Duration::from_millis(80),
             slice_bytes: 8 << 20,
+            give_up: 0.4,
             trial_most: Duration::from_millis(800),
             epoch: Duration::from_millis(250),
             cost: 0.015,

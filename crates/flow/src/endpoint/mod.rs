@@ -47,7 +47,7 @@ impl Default for Tuning {
             limit: limit::Tuning::default(),
             hedge: hedge::Tuning::default(),
             bandwidth: bandwidth::Tuning::default(),
-            latency_window: Duration::from_secs(10),
+            latency_window: Duration::from_secs(3),
         }
     }
 }

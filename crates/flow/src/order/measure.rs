@@ -105,6 +105,10 @@ impl Trial {
             return verdict(0.0);
         }
         let time = self.slice.measured();
+        // Far slower: what more of it would show is not worth what it costs.
+        if time >= tuning.slice && self.slice.rate() < kept * tuning.give_up {
+            return verdict(self.slice.rate());
+        }
         let enough = self.slice.bytes >= tuning.slice_bytes || time >= tuning.slice.saturating_mul(4);
         if !over && (time < tuning.slice || !enough) {
             return None;

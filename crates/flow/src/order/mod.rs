@@ -49,6 +49,8 @@ pub struct Tuning {
     pub slice: Duration,
     /// Bytes of a piece, unless it takes four times as long as the shortest: fewer are a matter of luck.
     pub slice_bytes: u64,
+    /// A trial ends when a piece brings less than this share of what the kept mode does.
+    pub give_up: f64,
     /// Longest trial.
     pub trial_most: Duration,
     /// How long the kept mode is measured at a time.
@@ -73,15 +75,16 @@ impl Default for Tuning {
             drop: 0.25,
             settle: Duration::from_millis(40),
             settle_latencies: 3,
-            slice: Duration::from_millis(40),
+            slice: Duration::from_millis(80),
             slice_bytes: 8 << 20,
+            give_up: 0.4,
             trial_most: Duration::from_millis(800),
             epoch: Duration::from_millis(250),
             cost: 0.015,
             between: Duration::from_secs(2),
             between_drops: Duration::from_millis(700),
             rarest: Duration::from_secs(300),
-            hopeless: 0.65,
+            hopeless: 0.7,
         }
     }
 }
@@ -289,7 +292,10 @@ impl Probe {
     fn conclude(&mut self, verdict: Verdict) {
         self.trial = None;
         let rate = self.rate.unwrap_or(0.0);
-        let best = self.best.iter().copied().fold(rate, f64::max);
+        // The best but one.
+        let mut sorted = self.best;
+        sorted.sort_by(f64::total_cmp);
+        let best = sorted.iter().rev().nth(1).copied().unwrap_or(rate).max(rate);
         let enough = if std::mem::take(&mut self.confirming) && self.kept == Mode::Ordered {
             // Where both are the same, the one that knows no limit of its own is the better one.
             rate * (1.0 - self.tuning.margin / 2.0)

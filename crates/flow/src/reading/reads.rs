@@ -361,7 +361,10 @@ impl Reads {
             _ => least,
         };
         let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
-        let most = self.limits.request_max.min(share).max(smallest);
+        // As many as are allowed are to fit: where memory is what limits, shorter fetches make more of it.
+        let fitting = self.usable() / self.endpoint.allowed().max(1) as u64;
+        let fitting = (fitting as f64 * std::f64::consts::SQRT_2) as u64;
+        let most = self.limits.request_max.min(share).min(fitting.max(least)).max(smallest);
         // Powers of two, so that parts of different streams of a file meet.
         1 << wanted.max(least).min(most).ilog2()
     }

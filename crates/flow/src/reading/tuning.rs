@@ -54,7 +54,7 @@ impl Default for Tuning {
             parts_per_window: 8,
             windows_in_flight: 8,
             share: 4,
-            reserve: 8,
+            reserve: 16,
             trim: 1 << 20,
             patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),

@@ -1,8 +1,8 @@
 //! The best throughput that is possible: what somebody would reach who knows the network, the latency and what will be read.
 //!
 //! It is an upper bound, simple on purpose. It fetches everything just in time, so it knows neither waste nor disorder; what bounds it:
-//! each reader's own rate, the interfaces, requests and memory of each endpoint's controller, and what is throttled. What remains is
-//! shared max-min fairly.
+//! each reader's own rate, the interfaces, requests and memory of each endpoint's controller, what is throttled, and that bytes are
+//! fetched in multiples of what a checksum covers. What remains is shared max-min fairly.
 
 use crate::drive::{Pattern, ReaderSpec};
 use crate::models::s3::Endpoint;
@@ -20,16 +20,29 @@ pub struct World<'a> {
     pub limits: Limits,
 }
 
+/// What a checksum covers, bytes: who wants less of it gets it all the same, and its interface carries it.
+const GRAIN: u64 = 32 << 10;
+
+/// Bytes that are fetched for one that a random reader asks for; for all others what is fetched is also read.
+fn fetched(reader: &ReaderSpec) -> f64 {
+    match reader.pattern {
+        Pattern::Random => reader.request.next_multiple_of(GRAIN) as f64 / reader.request as f64,
+        _ => 1.0,
+    }
+}
+
 /// Bytes per second of each of these readers, which are all there, at a time when nothing changes.
 pub fn best(world: &World<'_>, readers: &[&ReaderSpec], at: Duration) -> Vec<f64> {
-    let wants: Vec<f64> = readers.iter().map(|reader| wanted(world, reader, at)).collect();
+    // Of bytes on the network.
+    let wants: Vec<f64> = readers.iter().map(|reader| wanted(world, reader, at) * fetched(reader)).collect();
     let cap = |endpoint: &Endpoint| {
         let cap = endpoint_cap(endpoint, world.limits, at);
         endpoint.interface.and_then(|index| world.interfaces.get(index)).map_or(cap, |&rate| cap.min(rate))
     };
     let caps: Vec<f64> = world.endpoints.iter().map(cap).collect();
     let endpoints: Vec<usize> = readers.iter().map(|reader| reader.endpoint).collect();
-    fill(&wants, &endpoints, &caps, world.interfaces.iter().sum())
+    let rates = fill(&wants, &endpoints, &caps, world.interfaces.iter().sum());
+    rates.iter().zip(readers).map(|(rate, reader)| rate / fetched(reader)).collect()
 }
 
 /// What one reader takes if nobody is in its way.
@@ -46,7 +59,9 @@ fn wanted(world: &World<'_>, reader: &ReaderSpec, at: Duration) -> f64 {
         Pattern::Random => {
             let Some(endpoint) = world.endpoints.get(reader.endpoint) else { return 0.0 };
             let bytes = reader.request as f64;
-            let transfer = bytes / (endpoint.connections.rate as f64).min(world.interfaces.iter().sum());
+            // It lies somewhere in what is fetched.
+            let until = bytes * (1.0 + fetched(reader)) / 2.0;
+            let transfer = until / (endpoint.connections.rate as f64).min(world.interfaces.iter().sum());
             let one = bytes / (latency(endpoint, at) + transfer + bytes / copy);
             (one * reader.depth.max(1) as f64).min(copy)
         }

@@ -86,5 +86,5 @@ pub const FAMILIES: &[Family] = &[
     family("random-small", "random readers of 4 to 16 KiB", SMALL, make::random_small),
     family("strided", "one request at every few", RANDOM, make::strided),
     family("interleaved", "2 to 16 streams in turns on one handle", SEQUENTIAL, make::interleaved),
-    family("random-beside", "small random readers beside a sequential one", RANDOM, make::random_beside),
+    family("random-beside", "small random readers beside a sequential one", SMALL, make::random_beside),
 ];

@@ -108,6 +108,7 @@ pub const CONSTANTS: &[Constant] = constants![
     order.settle_latencies,
     order.slice,
     order.slice_bytes,
+    order.give_up,
     order.trial_most,
     order.epoch,
     order.cost,

@@ -122,9 +122,11 @@ impl Reads {
         let streams = self.tuning.streams;
         let entry = self.files.entry(file).or_insert_with(|| File::new(len, streams));
         entry.len = len;
-        if self.handles.insert(handle, Reader { file, waits: 0 }).is_none() {
+        // Told again, it is the same reader: how often it has waited is not forgotten.
+        self.handles.entry(handle).or_insert_with(|| {
             entry.handles.push(handle);
-        }
+            Reader { file, waits: 0 }
+        });
     }
 
     /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows; after the first, call [`Reads::taken`].

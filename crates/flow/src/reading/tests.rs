@@ -177,6 +177,21 @@ fn one_reader_gets_what_many_fetches_bring() {
 }
 
 #[test]
+fn a_length_that_is_told_with_each_read_changes_nothing() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(100), 20_000_000);
+    let len = 512 * MIB;
+    let mut at = 0;
+    while at < len {
+        world.open(1, len);
+        let request = world.ask(1, at..at + MIB / 2);
+        world.until_answered(request);
+        at += MIB / 2;
+    }
+    let largest = world.reads.windows().map(|(_, _, bytes)| bytes).max();
+    assert!(largest > Some(32 * MIB), "the window grows while the reader waits: {largest:?}");
+}
+
+#[test]
 fn random_reads_fetch_what_they_ask_for_and_little_more() {
     let mut world = World::new(64 * MIB, Duration::from_millis(20), 90_000_000);
     world.open(1, 1024 * MIB);

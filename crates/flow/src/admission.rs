@@ -25,6 +25,8 @@ pub enum Admit {
 pub struct Budget {
     limit: u64,
     used: u64,
+    /// What of the limit another pool uses.
+    lent: u64,
     queue: VecDeque<(Ticket, u64)>,
     queued: u64,
     next: u64,
@@ -33,7 +35,7 @@ pub struct Budget {
 impl Budget {
     /// A budget of `limit` bytes (at least 1).
     pub fn new(limit: u64) -> Self {
-        Budget { limit: limit.max(1), used: 0, queue: VecDeque::new(), queued: 0, next: 0 }
+        Budget { limit: limit.max(1), used: 0, lent: 0, queue: VecDeque::new(), queued: 0, next: 0 }
     }
 
     /// Bytes granted and not yet given back.
@@ -87,13 +89,29 @@ impl Budget {
         Some(self.grant())
     }
 
+    /// Bytes of the limit that another pool uses.
+    pub fn lent(&self) -> u64 {
+        self.lent
+    }
+
+    /// Does without `bytes` from now on; returns the requests that are granted because it is less than before. More than before is lent only
+    /// if it is neither used nor waited for.
+    pub fn lend(&mut self, bytes: u64) -> Vec<Ticket> {
+        let free = self.queue.is_empty() && self.used.saturating_add(bytes) <= self.limit;
+        if bytes <= self.lent || free {
+            self.lent = bytes;
+        }
+        self.grant()
+    }
+
     /// Counts `bytes` that can no longer be refused, beyond the limit if need be.
     pub fn force(&mut self, bytes: u64) {
         self.used = self.used.saturating_add(bytes);
     }
 
     fn fits(&self, bytes: u64) -> bool {
-        self.used == 0 || self.used.saturating_add(bytes) <= self.limit
+        (self.used == 0 && self.lent == 0)
+            || self.used.saturating_add(self.lent).saturating_add(bytes) <= self.limit
     }
 
     fn grant(&mut self) -> Vec<Ticket> {

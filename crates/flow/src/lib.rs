@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod backoff;
 pub mod endpoint;
+pub mod lending;
 pub mod memory;
 pub mod order;
 pub mod pause;

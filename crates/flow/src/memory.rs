@@ -55,6 +55,8 @@ pub struct MemoryPlan {
     pub reads: u64,
     /// What of `reads` is for files that are fetched ahead of their readers.
     pub streams: u64,
+    /// What of `dirty` is lent to `streams` while nobody writes.
+    pub lendable: u64,
     /// Cached pieces of segments of small files.
     pub spans: u64,
     /// The metadata engine: `pending` and the pages of `group_keys`, but for a part of those.
@@ -117,6 +119,7 @@ impl MemoryPlan {
             batch: segment_size.clamp(1, largest_batch),
             reads: 4 * share,
             streams: 3 * share,
+            lendable: 6 * share,
             spans: share,
             engine,
             pending,

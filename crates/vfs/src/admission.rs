@@ -79,6 +79,26 @@ impl Admission {
         self.release(before.saturating_sub(after));
     }
 
+    /// Does without `bytes`, which another pool uses, from now on. More than before is lent only if nobody uses or waits for it. What
+    /// is lent then.
+    pub(crate) fn lend(&self, bytes: u64) -> u64 {
+        let mut inner = self.inner.lock();
+        let granted = inner.budget.lend(bytes);
+        inner.wake(granted);
+        inner.budget.lent()
+    }
+
+    /// What another pool uses of it, bytes.
+    pub(crate) fn lent(&self) -> u64 {
+        self.inner.lock().budget.lent()
+    }
+
+    /// Whether nothing is used and nobody waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.budget.used() == 0 && inner.budget.waiting() == 0
+    }
+
     /// Figures of this moment.
     pub(crate) fn pool(&self) -> Pool {
         let inner = self.inner.lock();

@@ -57,7 +57,7 @@ impl Vfs {
         let (whole, streams) = (self.reads.pool(), self.fetcher.figures());
         Pool {
             used: whole.used.saturating_add(streams.held),
-            limit: self.plan.reads,
+            limit: self.plan.reads.saturating_add(self.admission.lent()),
             waiting: whole.waiting.saturating_add(streams.waiting),
         }
     }

@@ -22,7 +22,7 @@ use crate::log::not_shipped;
 use crate::lookups::Lookups;
 use crate::options::VfsOptions;
 use crate::orphans::Orphans;
-use crate::streaming::Fetcher;
+use crate::streaming::{Fetcher, Lender, keep_lending};
 
 /// Segments uploaded side by side, at most; how many really are is decided by their bytes.
 const UPLOADS: usize = 32;
@@ -55,6 +55,8 @@ pub struct Vfs {
     pub(crate) reads: Arc<Admission>,
     /// Files that are longer than a few frames.
     pub(crate) fetcher: Arc<Fetcher<Vfs>>,
+    /// Lends them the memory of writes while there are none.
+    pub(crate) lender: Arc<Lender>,
     pub(crate) spans: SpanCache,
     /// What is wrong with storing data, if anything.
     pub(crate) outage: Outage,
@@ -72,6 +74,7 @@ impl Vfs {
         let (streams, others) = (plan.streams, plan.reads - plan.streams);
         let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
         let vfs = Arc::new_cyclic(|vfs| Vfs {
+            lender: Arc::default(),
             fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, Tuning::default()),
             volume,
             runtime,
@@ -90,6 +93,7 @@ impl Vfs {
             plan,
             options,
         });
+        vfs.runtime.spawn(keep_lending(Arc::downgrade(&vfs)));
         Background::start(&vfs)?;
         Ok(vfs)
     }
@@ -146,6 +150,7 @@ impl Vfs {
     pub async fn shutdown(self: &Arc<Self>) -> Result<()> {
         self.handles.clear();
         self.fetcher.stop();
+        self.lender.stop();
         self.background.stop().await;
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_all().await };
         if flushed.is_ok() && !self.options.read_only {

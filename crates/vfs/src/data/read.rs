@@ -102,6 +102,7 @@ impl Vfs {
     /// A read of a file that is fetched in streams.
     async fn read_streamed(&self, open: &OpenFile, file: FileId, wanted: Wanted) -> Result<ReadReply> {
         open.streamed.store(true, Ordering::Relaxed);
+        self.lender.read();
         let content = wanted.content.unwrap_or_default();
         let (ino, known) = (open.inode.ino, wanted.known);
         let reads: Vec<_> = wanted

@@ -45,6 +45,7 @@ impl Vfs {
             if len == 0 {
                 return Ok(0);
             }
+            vfs.lender.written();
             let (charge, data) = {
                 let admitted = vfs.admitted(&open, u64::from(len));
                 tokio::pin!(admitted);

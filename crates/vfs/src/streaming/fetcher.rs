@@ -111,6 +111,22 @@ impl<O: Origin> Fetcher<O> {
         self.rearmed.notify_one();
     }
 
+    /// So many bytes may be held from now on.
+    pub(crate) fn set_memory(&self, bytes: u64) {
+        self.event(|inner, now| inner.reads.set_memory(now, bytes), None);
+    }
+
+    /// Streams that are fetched ahead, and bytes held.
+    pub(crate) fn use_of_memory(&self) -> (usize, u64) {
+        let inner = self.inner.lock();
+        (inner.reads.windows().count(), inner.reads.held())
+    }
+
+    /// Whether it was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.inner.lock().stopped
+    }
+
     /// Bytes that are fetched or being fetched and not with a reader yet, and what was done so far.
     pub(crate) fn figures(&self) -> Figures {
         let inner = self.inner.lock();

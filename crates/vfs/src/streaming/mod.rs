@@ -8,6 +8,7 @@ mod buffers;
 mod fetcher;
 mod flight;
 mod inner;
+mod lending;
 mod origin;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod wake;
 
 pub(crate) use fetcher::{Fetcher, Figures, Streamed};
 pub(crate) use flight::Delivery;
+pub(crate) use lending::{Lender, keep as keep_lending};
 
 use std::ops::Range;
 

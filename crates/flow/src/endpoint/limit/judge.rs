@@ -48,6 +48,10 @@ impl Limit {
         }
         let allowed = self.allowed() as f64;
         if measure.level < allowed - (allowed * 0.1).max(0.5) {
+            if let Some(enough) = self.collapsed(&measure) {
+                self.reference = None;
+                return self.hold(now, enough);
+            }
             // The readers were the limit.
             return self.unused(now, &measure);
         }

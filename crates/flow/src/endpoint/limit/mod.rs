@@ -174,6 +174,21 @@ impl Limit {
         self.in_flight += 1;
     }
 
+    /// Fetches that are sent now have about so many bytes. Of larger ones fewer are needed: those that are found to be needed by trials
+    /// are of a size.
+    pub fn sized(&mut self, now: Duration, bytes: f64) {
+        let Some(held) = self.held.filter(|_| self.phase == Phase::Hold) else { return };
+        let Some(((latency, per_byte), (_, before))) = self.unloaded().zip(held.mean()) else { return };
+        if bytes < 2.0 * before {
+            return;
+        }
+        let level = self.staffed(held.rate * (latency + per_byte * bytes) / bytes);
+        if level < self.base * 0.7 {
+            self.reference = None;
+            self.hold(now, level);
+        }
+    }
+
     /// The first byte of a fetch that was sent at `started`.
     pub fn answered(&mut self, started: Duration, latency: Duration) {
         let seconds = latency.as_secs_f64();
@@ -297,10 +312,9 @@ impl Limit {
             if matches!(self.phase, Phase::Down { .. }) && now.saturating_sub(self.round.began) > drained {
                 return self.not_lower(now);
             }
-            // Fetches that hang must not hold up everything.
-            if now.saturating_sub(self.round.began)
-                > Duration::from_secs(2).max(self.duration().saturating_mul(4))
-            {
+            // Fetches that hang, and readers who wait for more than is allowed, must not hold up everything.
+            let drained = self.tuning.round_most.max(self.duration().saturating_mul(2));
+            if now.saturating_sub(self.round.began) > drained {
                 self.round = Round::at_new_level(now, true);
             }
             return;

@@ -8,17 +8,26 @@ use super::{Limit, Phase};
 impl Limit {
     /// Throughput is not what it was `before`.
     pub(super) fn answer_drop(&mut self, now: Duration, before: Measure, measure: Measure) {
-        let bodies = before.per_byte().zip(measure.per_byte());
-        let slower = bodies.is_some_and(|(before, now)| now > before * (1.0 + self.tuning.queues).powi(2));
-        let unloaded = self.unloaded().zip(before.mean());
-        // What little the network brings now needs so many, by Little's law.
-        let enough = unloaded.map(|((latency, per_byte), (_, bytes))| {
-            self.staffed(measure.rate * (latency + per_byte * bytes) / bytes.max(1.0))
-        });
+        let enough = self.enough(&before, &measure);
         self.try_up(now, self.needed(&before, &measure).max(self.tuning.up_after_drop));
         self.after_drop = Some(measure);
         // If more does not bring more, it is not each connection that is slower, but all of them together.
-        self.enough = enough.filter(|level| slower && *level < self.base);
+        self.enough = enough;
+    }
+
+    /// If fetches stream far more slowly than `before`: what the little that the network brings now needs, by Little's law.
+    fn enough(&self, before: &Measure, measure: &Measure) -> Option<f64> {
+        let (stream_before, stream) = before.per_byte().zip(measure.per_byte())?;
+        let slower = stream > stream_before * (1.0 + self.tuning.queues).powi(2);
+        let ((latency, per_byte), (_, bytes)) = self.unloaded().zip(before.mean())?;
+        let level = self.staffed(measure.rate * (latency + per_byte * bytes) / bytes.max(1.0));
+        (slower && level < self.base).then_some(level)
+    }
+
+    /// The same for a round in which less was in flight than is allowed, when the throughput is less than half of what it was.
+    pub(super) fn collapsed(&self, measure: &Measure) -> Option<f64> {
+        let before = self.held.filter(|_| self.phase == Phase::Hold)?;
+        (measure.rate < before.rate / 2.0).then(|| self.enough(&before, measure)).flatten()
     }
 
     /// By which share the level is to rise, so that fetches which now take as long as in `now` bring what they did `before`: by

@@ -78,6 +78,8 @@ pub struct Endpoint {
     streaming: usize,
     /// Mean size of fetches lately, bytes.
     size: Option<f64>,
+    /// Of the newest fetches, bytes.
+    sizes: [u64; 16],
     /// No fetch is due for a second attempt before.
     hedge_at: Option<Duration>,
     /// When the newest bytes arrived.
@@ -95,6 +97,7 @@ impl Endpoint {
             flights: Vec::with_capacity(most.min(1024)),
             streaming: 0,
             size: None,
+            sizes: [0; 16],
             hedge_at: None,
             newest: Duration::ZERO,
         }
@@ -121,6 +124,10 @@ impl Endpoint {
         self.flights.insert(at, flight);
         self.limit.started(now);
         self.size = Some(self.size.map_or(bytes as f64, |size| size + (bytes as f64 - size) / 16.0));
+        self.sizes.rotate_right(1);
+        self.sizes[0] = bytes;
+        // Where small and large ones are mixed, nothing has changed.
+        self.limit.sized(now, self.sizes.iter().min().map_or(0.0, |least| *least as f64));
         if !hedge {
             self.hedge.started();
             let due = self.hedge.due(now, false);

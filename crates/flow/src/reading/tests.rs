@@ -98,6 +98,11 @@ impl World {
                 }
             }
         }
+        // Second attempts included.
+        let there: u64 = self.there.values().map(IntervalSet::bytes).sum();
+        let coming: u64 =
+            self.flying.values().map(|(_, range, arrived)| range.end - range.start - arrived).sum();
+        assert!(there + coming <= self.reads.held(), "{there} + {coming} of {}", self.reads.held());
     }
 
     /// The next thing that happens; false if nothing does.
@@ -242,6 +247,121 @@ fn what_fails_for_good_fails_its_readers_and_nobody_else() {
     }
     assert!(world.failed.contains(&lost));
     world.until_answered(other);
+}
+
+/// A read in the middle of a file, and the only fetch that it is answered by.
+fn one_read(reads: &mut Reads, range: std::ops::Range<u64>) -> (RequestId, FetchId) {
+    reads.opened(FileId(1), HandleId(1), 100 * MIB);
+    let request = RequestId(1);
+    reads.read(Duration::ZERO, FileId(1), HandleId(1), range.clone(), request);
+    let Some(Action::Fetch { fetch, range: fetched, hedge_of: None, .. }) = reads.next() else {
+        panic!("nothing is fetched")
+    };
+    assert_eq!((fetched, reads.next()), (range, None));
+    (request, fetch)
+}
+
+fn limits() -> Limits {
+    Limits { memory: 64 * MIB, request_max: 8 * MIB, requests: 64 }
+}
+
+#[test]
+fn what_is_answered_counts_until_it_is_taken() {
+    let mut reads = Reads::new(Tuning::default(), limits());
+    let (start, len) = (10 * MIB, 64 << 10);
+    let (request, fetch) = one_read(&mut reads, start..start + len);
+    let ms = Duration::from_millis;
+    reads.arrived(ms(20), fetch, len);
+    reads.finished(ms(21), fetch);
+    assert_eq!((reads.next(), reads.next()), (Some(Action::Answer { request }), None));
+    assert_eq!(reads.held(), len);
+    // Memory that is lowered does not take away what somebody is about to take.
+    reads.set_memory(ms(22), 4096);
+    assert_eq!((reads.next(), reads.held()), (None, len));
+    reads.taken(ms(30), request);
+    assert_eq!(reads.next(), Some(Action::Release { file: FileId(1), range: start..start + len }));
+    assert_eq!((reads.next(), reads.held()), (None, 0));
+    reads.taken(ms(31), request);
+    assert_eq!((reads.next(), reads.held()), (None, 0), "once");
+}
+
+#[test]
+fn a_fetch_that_is_tried_again_by_others_keeps_its_place() {
+    let mut reads = Reads::new(Tuning::default(), limits());
+    let (start, len) = (10 * MIB, 64 << 10);
+    let (request, fetch) = one_read(&mut reads, start..start + len);
+    let seconds = Duration::from_secs;
+    reads.arrived(Duration::from_millis(20), fetch, len / 2);
+    for second in 1..40 {
+        reads.interrupted(seconds(second), fetch, Failure::Throttled);
+        reads.wake(seconds(second) + Duration::from_millis(400));
+        assert_eq!(reads.next(), None, "it is not under way and not late");
+        reads.resumed(seconds(second) + Duration::from_millis(500), fetch);
+        assert_eq!((reads.next(), reads.held()), (None, len));
+    }
+    reads.arrived(seconds(40), fetch, len / 2);
+    assert_eq!(reads.next(), Some(Action::Answer { request }));
+    reads.finished(seconds(40), fetch);
+    reads.taken(seconds(40), request);
+    assert!(matches!(reads.next(), Some(Action::Release { .. })));
+    assert_eq!(reads.held(), 0);
+}
+
+#[test]
+fn a_fetch_that_others_give_up_fails_its_read() {
+    let mut reads = Reads::new(Tuning::default(), limits());
+    let (request, fetch) = one_read(&mut reads, 10 * MIB..11 * MIB);
+    reads.interrupted(Duration::from_secs(1), fetch, Failure::Transient);
+    reads.failed(Duration::from_secs(60), fetch, Failure::Permanent);
+    assert_eq!((reads.next(), reads.next()), (Some(Action::Fail { request }), None));
+    assert_eq!(reads.held(), 0);
+}
+
+#[test]
+fn what_is_always_refused_fails_after_a_time_and_not_after_a_number_of_attempts() {
+    let mut reads = Reads::new(Tuning::default(), limits());
+    let (request, first) = one_read(&mut reads, 10 * MIB..11 * MIB);
+    let (mut now, mut fetch, mut attempts) = (Duration::ZERO, first, 1);
+    let failed_at = loop {
+        now += Duration::from_millis(10);
+        reads.failed(now, fetch, Failure::Throttled);
+        match reads.next() {
+            Some(Action::Fail { request: failed }) if failed == request => break now,
+            None => {}
+            other => panic!("{other:?}"),
+        }
+        fetch = loop {
+            now = now.max(reads.wake_at().expect("it is tried again"));
+            reads.wake(now);
+            if let Some(Action::Fetch { fetch, .. }) = reads.next() {
+                break fetch;
+            }
+        };
+        attempts += 1;
+    };
+    let patience = Tuning::default().patience;
+    assert!(failed_at >= patience && failed_at < patience + Duration::from_secs(4), "{failed_at:?}");
+    assert!(attempts > 20, "{attempts}");
+}
+
+#[test]
+fn lowered_memory_takes_what_is_furthest_ahead() {
+    let mut world = World::new(64 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 2048 * MIB);
+    for n in 0..400 {
+        let request = world.ask(1, n * MIB..(n + 1) * MIB);
+        world.until_answered(request);
+    }
+    assert!(world.reads.held() > 32 * MIB, "{}", world.reads.held());
+    world.reads.set_memory(world.now, 16 * MIB);
+    world.act();
+    assert!(world.reads.held() <= 16 * MIB, "{}", world.reads.held());
+    let wasted = world.reads.stats().wasted;
+    for n in 400..600 {
+        let request = world.ask(1, n * MIB..(n + 1) * MIB);
+        world.until_answered(request);
+    }
+    assert!(world.reads.stats().wasted - wasted < 2 * MIB, "what is left is read: {:?}", world.reads.stats());
 }
 
 #[derive(Debug, Clone)]

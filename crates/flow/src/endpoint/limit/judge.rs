@@ -1,0 +1,193 @@
+//! What a round says of the level it was at.
+
+use std::time::Duration;
+
+use super::round::Measure;
+use super::{Limit, Phase};
+
+impl Limit {
+    /// Less was in flight than is allowed. Where even that queues, what is allowed beyond it would only come in bursts.
+    pub(super) fn unused(&mut self, now: Duration, measure: &Measure) {
+        let queues =
+            self.baseline.slowdown(measure).is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
+        let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level));
+        let before = match self.phase {
+            Phase::Grow { before, .. } => before.map(|before| before.rate),
+            Phase::Hold | Phase::Up | Phase::Down { .. } => None,
+        };
+        // Where throughput has fallen as well, it is fetches that have become slower.
+        let keeps_up = before.is_some_and(|before| measure.rate >= before * (1.0 - self.tuning.drop));
+        match level.filter(|level| queues && keeps_up && *level < self.level) {
+            Some(level) => {
+                self.reference = None;
+                self.hold(now, level);
+            }
+            None if self.phase == Phase::Up && self.enough.is_some() => {
+                let enough = self.enough.take().unwrap_or(self.base);
+                self.reference = None;
+                self.hold(now, enough);
+            }
+            // The readers' windows follow only now.
+            None if self.phase == Phase::Up && self.after_drop.take().is_some() => {
+                self.reference = None;
+                self.hold(now, self.level);
+            }
+            None => self.void(now),
+        }
+    }
+
+    pub(super) fn judge(&mut self, now: Duration, measure: Measure, counted: bool) {
+        // Of fetches sent just now, only the quick ones have ended.
+        let representative = match self.phase {
+            Phase::Up | Phase::Grow { before: Some(_), .. } => false,
+            Phase::Grow { .. } | Phase::Down { .. } => true,
+            Phase::Hold => self.baseline.latency.is_some(),
+        };
+        if counted && self.skip == 0 && representative {
+            self.baseline.lower(&measure);
+        }
+        let allowed = self.allowed() as f64;
+        if measure.level < allowed - (allowed * 0.1).max(0.5) {
+            if let Some(enough) = self.collapsed(&measure) {
+                self.reference = None;
+                return self.hold(now, enough);
+            }
+            // The readers were the limit.
+            return self.unused(now, &measure);
+        }
+        // What is still queued only makes a lower level look better than it is.
+        let hopeless = matches!(self.phase, Phase::Down { .. })
+            && self.reference.is_some_and(|reference| measure.rate < reference * 0.85);
+        if self.skip > 0 && !hopeless {
+            self.skip -= 1;
+            return;
+        }
+        if matches!(self.phase, Phase::Down { .. }) && measure.level > self.level * 1.3 + 1.0 {
+            return self.not_lower(now);
+        }
+        match self.phase {
+            Phase::Grow { back, before, first } => self.judge_growth(now, measure, back, before, first),
+            Phase::Hold => self.judge_hold(now, measure),
+            Phase::Up => self.judge_up(now, measure),
+            Phase::Down { proposed } => self.judge_down(now, measure, proposed),
+        }
+    }
+
+    pub(super) fn judge_growth(
+        &mut self,
+        now: Duration,
+        measure: Measure,
+        back: f64,
+        before: Option<Measure>,
+        first: bool,
+    ) {
+        self.each = self.each.max(measure.rate / measure.level.max(0.5));
+        let Some(before) = before else {
+            return self.grow(now, back, measure, first);
+        };
+        let wider = measure.level / before.level.max(0.1);
+        if wider < 1.05 {
+            self.reference = None;
+            return self.hold(now, self.level);
+        }
+        let (knee_before, knee) = (self.knee(&before), self.knee(&measure));
+        let gain = match (knee_before, knee) {
+            (Some(before), Some(now)) => now / before,
+            _ => measure.rate / before.rate.max(1.0),
+        };
+        let worth = self.tuning.grow_worth.clamp(0.01, 0.9);
+        // The first fetches to end are the quick ones: where throughput has not grown at all, they deceive.
+        let faster = measure.rate / before.rate.max(1.0);
+        let gain = if faster < 1.0 + worth * (wider - 1.0) / 3.0 { gain.min(faster) } else { gain };
+        if gain >= 1.0 + worth * (wider - 1.0) {
+            if gain >= 1.0 + worth.max(0.7) * (wider - 1.0) {
+                self.baseline.set(&measure);
+            }
+            self.fresh = false;
+            return self.grow(now, back, measure, false);
+        }
+        let level = if first && gain < 1.05 + self.noise {
+            back
+        } else if first {
+            self.staffed(before.level * gain).clamp(back, self.level)
+        } else {
+            // Too high does no harm, and a lower level will be proposed.
+            let unseen = if gain < 1.1 { measure.rate / self.each.max(1.0) } else { self.level };
+            // Growing has paid up to here, whatever is thought of how long fetches take.
+            let paid = (measure.rate / self.each.max(1.0)).min(before.level);
+            let knee = knee.map_or(unseen, |knee| knee.max(knee_before.unwrap_or(0.0)).max(paid));
+            self.staffed(knee).clamp(before.level * 0.6, self.level)
+        };
+        self.reference = None;
+        self.hold(now, level);
+        if std::mem::take(&mut self.fresh) {
+            // Growing never paid: what is known was measured under load, and the knee may be far below.
+            self.down_step = 0.5;
+            self.down_due = now;
+        } else {
+            self.down_due = now.saturating_add(self.down_wait);
+        }
+        self.up_wait = 2;
+    }
+
+    pub(super) fn grow(&mut self, now: Duration, back: f64, measure: Measure, first: bool) {
+        self.each = self.each.max(measure.rate / measure.level.max(0.5));
+        if self.level >= self.most {
+            self.reference = None;
+            self.down_due = now.saturating_add(self.down_wait);
+            return self.hold(now, self.level);
+        }
+        self.phase = Phase::Grow { back, before: Some(measure), first };
+        self.set_level(now, (self.level * (1.0 + self.tuning.grow.clamp(0.1, 3.0))).max(self.level + 1.0));
+    }
+
+    pub(super) fn judge_hold(&mut self, now: Duration, measure: Measure) {
+        let Some(reference) = self.reference else {
+            self.reference = Some(measure.rate);
+            if let Some(before) = self.dropped.take() {
+                self.answer_drop(now, before, measure);
+            } else {
+                self.held = Some(measure);
+            }
+            return;
+        };
+        let change = measure.rate / reference.max(1.0) - 1.0;
+        if change > self.tuning.rise.max(3.0 * self.noise) && !self.careful(now) && self.base < self.most {
+            self.reference = Some(measure.rate);
+            self.note(change);
+            self.search_again();
+            self.each = 0.0;
+            return self.grow(now, self.base, measure, true);
+        }
+        if change < -self.tuning.drop.max(3.0 * self.noise).min(0.6) {
+            self.reference = None;
+            self.dropped = self.held;
+            self.search_again();
+            return;
+        }
+        self.note(change);
+        self.held = Some(Measure { rate: reference, ..measure });
+        self.reference = Some(reference + (measure.rate - reference) / 4.0);
+        self.holds = self.holds.saturating_add(1);
+        let by_rate = (self.each > 0.0).then(|| reference / self.each);
+        if self.baseline.latency.is_none()
+            && by_rate.is_some_and(|knee| self.base <= self.staffed(knee) * 1.1 + 1.0)
+        {
+            self.baseline.lower(&measure);
+        }
+        let proposal = self.knee(&measure).or(by_rate).map(|knee| self.staffed(knee));
+        let excess = proposal.filter(|level| self.base > level * (1.0 + self.tuning.excess) + 1.0);
+        let waited = now.saturating_sub(self.up_tried) >= self.tuning.up_every && self.holds >= 2;
+        if let Some(level) = excess.filter(|_| now >= self.proposal_due && change > -0.04) {
+            self.try_down(now, level.max(self.base * 0.5), true);
+        } else if self.holds >= self.up_wait || waited {
+            self.try_up(now, self.tuning.up);
+        } else if now >= self.down_due && self.noise <= 0.05 && (self.base >= 2.5 || self.down_step >= 0.5) {
+            self.try_down(
+                now,
+                (self.base * (1.0 - self.down_step.clamp(0.01, 0.6))).min(self.base - 1.0),
+                false,
+            );
+        }
+    }
+}

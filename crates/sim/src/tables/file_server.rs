@@ -62,6 +62,23 @@ mod tests {
     use super::*;
     use crate::drive::fixed::{Fixed, Settings};
 
+    /// With the prefetcher, before and after it was switched off, what is asked for; without it, what is reached of the best that a fixed
+    /// window of 200 MiB and 64 fetches have here.
+    #[test]
+    fn the_default_finds_both_optima_and_goes_from_one_to_the_other() {
+        let fixed = Settings { window: 200 << 20, concurrency: 64, part: BLOCK, memory: MEMORY };
+        let hand = |prefetch, concurrency| {
+            let fixed = Settings { concurrency, ..fixed };
+            mb(&speed(prefetch, &[], 10, Box::new(Fixed::new(fixed))), 3, 10)
+        };
+        let table = table(hand(true, 1), hand(false, 64));
+        let shares: Vec<f64> =
+            table.rows.iter().map(|row| row.default.unwrap_or(0.0) / row.model.unwrap_or(1.0)).collect();
+        let [on, off, before, switched, again] = shares[..] else { panic!("five rows") };
+        assert!(on >= 0.95 && before >= 0.95 && again >= 0.95, "{}", table.text());
+        assert!(off >= 0.95 && switched >= 0.94, "{}", table.text());
+    }
+
     /// The server through a plant: its prefetcher makes one at a time fast; without it only many are.
     #[test]
     fn fixed_settings_show_both_optima() {

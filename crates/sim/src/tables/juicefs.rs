@@ -82,6 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_default_reaches_the_large_buffer_with_a_quarter_of_its_memory() {
+        let table = table();
+        assert!(table.holds(), "{}", table.text());
+    }
+
+    #[test]
     fn the_model_gives_the_documents_figures_within_ten_percent() {
         for row in csv(DATA) {
             let memory = row[1] as u64 * MIB as u64;

@@ -137,6 +137,17 @@ mod tests {
         assert!(of(64, 1) > 0.99 * of(16, 1));
     }
 
+    #[test]
+    fn the_default_reaches_what_64_reach() {
+        let limits = Limits { memory: 4 << 30, request_max: 8 << 20, requests: 512 };
+        for (interfaces, share) in [(1, 0.98), (2, 0.995)] {
+            let (gbps, outcome) = speed(headrace(), interfaces, default_controller(limits));
+            let (best, _) = speed(mountpoint(64), interfaces, prefetcher());
+            assert!(gbps >= share * best, "{interfaces} interfaces: {gbps} of {best}");
+            assert!(outcome.peak <= limits.memory, "{outcome:?}");
+        }
+    }
+
     /// The mechanism is the threshold: without it 16 would do as well.
     #[test]
     fn it_is_the_congestion_threshold_that_costs() {

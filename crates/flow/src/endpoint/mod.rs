@@ -209,7 +209,7 @@ impl Endpoint {
         self.bandwidth.get()
     }
 
-    /// The least time from sending a fetch to its first byte, over the last ten seconds or so.
+    /// The least time from sending a fetch to its first byte, over the last three seconds or so.
     pub fn latency_least(&self) -> Option<Duration> {
         self.least.get()
     }

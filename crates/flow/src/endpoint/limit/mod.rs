@@ -12,7 +12,9 @@
 //!   Up costs nothing but queueing, and is tried often. Down may cost throughput: it is tried when the slowdown proposes it, and
 //!   rarely otherwise.
 //!
-//! Throughput that jumps or drops starts the search again. Refusals ([`Failure::Throttled`]) and mass failures cut the level at
+//! Throughput that jumps starts the search again. One that drops is asked why: if single fetches stream as fast as before, they wait
+//! longer for their first bytes, and Little's law says how many more are needed; if they stream far more slowly, and more of them
+//! bring no more, the network has become slower, and it says how few are enough. Refusals ([`Failure::Throttled`]) and mass failures cut the level at
 //! once, whatever the throughput (additive increase, multiplicative decrease; Chiu and Jain, 1989).
 
 mod judge;

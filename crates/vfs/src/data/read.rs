@@ -4,7 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -22,6 +22,9 @@ use crate::vfs::Vfs;
 
 /// Files that are longer are fetched in streams; what is shorter is got with one request or two.
 const STREAMED: u64 = 256 << 10;
+
+/// Before a read is tried again whose fetch had been failing since before it came.
+const AGAIN: Duration = Duration::from_millis(200);
 
 static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
 
@@ -118,7 +121,10 @@ impl Vfs {
                         Ok(pieces) => return Ok((start, pieces)),
                         // It may have joined a fetch that had been failing for long before it came.
                         Err(error)
-                            if error.may_pass() && began.elapsed() < self.volume.store.deadline() / 2 => {}
+                            if error.may_pass() && began.elapsed() < self.volume.store.deadline() / 2 =>
+                        {
+                            tokio::time::sleep(AGAIN).await;
+                        }
                         Err(error) => return Err(error),
                     }
                 }

@@ -67,7 +67,7 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
         if terms.lent > before {
             // A write may have come meanwhile.
             if vfs.admission.lend(terms.lent) < terms.lent {
-                terms = lending.settle(clock.now(), false, wanted, 0);
+                terms = lending.settle(clock.now(), false, wanted, held);
                 vfs.admission.lend(terms.lent);
             }
             vfs.fetcher.set_memory(terms.limit);

@@ -2,6 +2,8 @@
 
 use headrace_layout::InodeNo;
 
+use super::names::COOKIE_BOUND;
+use crate::namespace::FIRST_COOKIE;
 use crate::record::{Flags, Inode, NOWHERE};
 use crate::{Kind, Time};
 
@@ -40,7 +42,8 @@ impl Facts {
             home: if ino == InodeNo::ROOT { ino } else { inode.home },
             nlink: inode.nlink,
             size: inode.size,
-            next_cookie: inode.next_cookie,
+            // What names and positions show raises it again. Positions behind the bound would be given up by the next repair.
+            next_cookie: if inode.next_cookie < COOKIE_BOUND { inode.next_cookie } else { FIRST_COOKIE },
             names: 0,
             entries: 0,
             subdirectories: 0,

@@ -12,7 +12,7 @@ use crate::record::Entry;
 use crate::{Kind, Result, key};
 
 /// Positions from here on are damage: no directory has handed out so many.
-const COOKIE_BOUND: u64 = 1 << 62;
+pub(super) const COOKIE_BOUND: u64 = 1 << 62;
 
 /// What to do with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

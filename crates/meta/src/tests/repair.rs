@@ -123,6 +123,24 @@ fn a_nameless_file_is_found_in_lost_and_found() {
     assert_eq!((found.ino, found.size, found.nlink), (s.small, 70, 1));
 }
 
+/// Names that a repair gives get positions that the next repair does not take for damage.
+#[test]
+fn a_position_beyond_all_bounds_is_not_handed_out() {
+    let s = sample();
+    plant(&s.fx, |txn| {
+        let root = txn.get(&key::inode(ROOT)).unwrap().unwrap();
+        let mut root = Inode::decode(&root).unwrap();
+        root.next_cookie = (1 << 62) + 9;
+        txn.put(&key::inode(ROOT), &root.encode());
+        txn.delete(&key::entry(s.inner, b"small"));
+    });
+    let listed: Vec<_> = contents(&s.fx).into_iter().filter(|(key, _)| key[0] == key::POSITION).collect();
+    plant(&s.fx, |txn| listed.iter().for_each(|(key, _)| txn.delete(key)));
+    repaired(&s.fx);
+    assert!(s.fx.ns.lookup(ROOT, b"lost+found").is_ok());
+    s.fx.assert_consistent();
+}
+
 #[test]
 fn a_name_comes_back_from_the_listing() {
     let s = sample();

@@ -168,7 +168,7 @@ fn the_right_bytes_whatever_happens_on_the_way() {
     assert!(proxy.faults() >= 4, "{} answers were spoiled", proxy.faults());
 }
 
-/// The answer that hangs would be given up after 30 s; a second request brings the same bytes long before.
+/// The answer that hangs would be given up after 20 s; a second request brings the same bytes long before.
 #[test]
 fn nobody_waits_for_an_answer_that_hangs() {
     if native_only() {

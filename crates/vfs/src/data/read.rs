@@ -56,20 +56,21 @@ impl Vfs {
     }
 
     async fn read_range(&self, open: &OpenFile, file: FileId, offset: u64, len: u32) -> Result<ReadReply> {
-        let wanted = {
+        let (wanted, streamed) = {
             let mut state = open.inode.state.lock();
             let end = offset.saturating_add(u64::from(len)).min(state.size);
             let clean = state.dirty.first().unwrap_or(u64::MAX).min(state.size);
             // Behind the first byte that is not committed nothing is to be fetched ahead: it would come twice.
             let known = if end <= clean { clean } else { state.size };
-            let content = (state.size > STREAMED && offset < end).then(|| state.content.read_to(known));
-            Wanted { offset, end, overlay: state.dirty.overlay(offset, end), content, known }
+            let streamed = (state.size > STREAMED && offset < end)
+                .then(|| Known { content: state.content.read_to(known), len: known });
+            (Wanted { offset, end, overlay: state.dirty.overlay(offset, end) }, streamed)
         };
         if wanted.offset >= wanted.end {
             return Ok(Vec::new());
         }
-        if wanted.content.is_some() {
-            return self.read_streamed(open, file, wanted).await;
+        if let Some(known) = streamed {
+            return self.read_streamed(open, file, &wanted, known).await;
         }
         let mut attempt = 1;
         loop {
@@ -103,11 +104,16 @@ impl Vfs {
     }
 
     /// A read of a file that is fetched in streams.
-    async fn read_streamed(&self, open: &OpenFile, file: FileId, wanted: Wanted) -> Result<ReadReply> {
+    async fn read_streamed(
+        &self,
+        open: &OpenFile,
+        file: FileId,
+        wanted: &Wanted,
+        Known { content, len }: Known,
+    ) -> Result<ReadReply> {
         open.streamed.store(true, Ordering::Relaxed);
         self.lender.read();
-        let content = wanted.content.unwrap_or_default();
-        let (ino, known) = (open.inode.ino, wanted.known);
+        let ino = open.inode.ino;
         let reads: Vec<_> = wanted
             .gaps()
             .into_iter()
@@ -116,7 +122,7 @@ impl Vfs {
                 loop {
                     let range = range.clone();
                     let start = range.start;
-                    let streamed = Streamed { ino, content, handle: file.0, len: known, range };
+                    let streamed = Streamed { ino, content, handle: file.0, len, range };
                     match self.fetcher.read(streamed).await {
                         Ok(pieces) => return Ok((start, pieces)),
                         // It may have joined a fetch that had been failing for long before it came.
@@ -163,10 +169,12 @@ struct Wanted {
     end: u64,
     /// Bytes that are not committed yet, in order.
     overlay: Vec<(u64, Bytes)>,
-    /// The number of the file's content, if it is fetched in streams.
-    content: Option<u64>,
-    /// So much of that can be read.
-    known: u64,
+}
+
+/// What is fetched in streams: the number of a file's content, and how much of it there is to fetch.
+struct Known {
+    content: u64,
+    len: u64,
 }
 
 impl Wanted {

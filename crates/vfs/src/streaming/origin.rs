@@ -90,7 +90,7 @@ impl Vfs {
         while let Some((first, after)) = rest.split_first() {
             to.skip_to(first.offset);
             match &first.data {
-                ExtentData::Segment(slice) if first.len >= SHORT && !self.is_packed(slice) => {
+                ExtentData::Segment(slice) if self.is_long(slice, first.len) => {
                     self.stream(slice, first.len, to).await?;
                     rest = after;
                 }
@@ -105,13 +105,17 @@ impl Vfs {
         Ok(())
     }
 
+    /// Whether so many bytes of a run are worth a request whose body is passed on as it comes.
+    fn is_long(&self, slice: &SegmentSlice, len: u32) -> bool {
+        len >= SHORT && !self.is_packed(slice)
+    }
+
     /// How many of `sources` are got side by side; at least one, if there is one.
     fn side_by_side(&self, sources: &[Source]) -> usize {
         let mut bytes = 0;
         let fits = sources.iter().take_while(|source| {
             bytes += u64::from(source.len);
-            let long = source.len >= SHORT
-                && matches!(&source.data, ExtentData::Segment(slice) if !self.is_packed(slice));
+            let long = matches!(&source.data, ExtentData::Segment(slice) if self.is_long(slice, source.len));
             !long && bytes <= TOGETHER
         });
         fits.count().clamp(1, sources.len().max(1)).min(sources.len())

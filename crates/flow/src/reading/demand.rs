@@ -26,7 +26,7 @@ impl Reads {
         let part = self.part_size();
         let (grain, most) = (self.tuning.grain.max(1), self.limits.request_max.max(1));
         let Some(state) = self.files.get(&file) else {
-            self.fail(request);
+            self.fail(now, request);
             return true;
         };
         let mut missing = Vec::new();
@@ -78,7 +78,7 @@ impl Reads {
             pending.waits = waits;
         }
         if waits == 0 {
-            self.answer(request);
+            self.answer(now, request);
         }
         true
     }
@@ -93,7 +93,7 @@ impl Reads {
     }
 
     /// Bytes of a part up to `there` have arrived, the last of them with `bytes` that just came.
-    pub(super) fn advance(&mut self, file: FileId, start: u64, there: u64, bytes: u64) {
+    pub(super) fn advance(&mut self, now: Duration, file: FileId, start: u64, there: u64, bytes: u64) {
         self.stats.fetched += bytes;
         let Some(part) = self.part(file, start) else { return };
         let before = part.arrived;
@@ -114,20 +114,26 @@ impl Reads {
             if let Some(pending) = self.pending.get_mut(&request) {
                 pending.waits = pending.waits.saturating_sub(1);
                 if pending.waits == 0 {
-                    self.answer(request);
+                    self.answer(now, request);
                 }
             }
         }
     }
 
-    fn answer(&mut self, request: RequestId) {
-        let Some(Pending { file, range, .. }) = self.pending.remove(&request) else { return };
+    fn answer(&mut self, now: Duration, request: RequestId) {
+        let Some(Pending { file, range, random, .. }) = self.pending.remove(&request) else { return };
+        if random {
+            self.rent_paid(now, file);
+        }
         self.actions.push_back(Action::Answer { request });
         self.lent.insert(request, Lent { file, range });
     }
 
-    fn fail(&mut self, request: RequestId) {
-        let Some(Pending { file, range, .. }) = self.pending.remove(&request) else { return };
+    fn fail(&mut self, now: Duration, request: RequestId) {
+        let Some(Pending { file, range, random, .. }) = self.pending.remove(&request) else { return };
+        if random {
+            self.rent_paid(now, file);
+        }
         self.actions.push_back(Action::Fail { request });
         self.leave(request, file, &range, false);
     }
@@ -181,8 +187,10 @@ impl Reads {
         } else {
             // Those too that have what they need of it and wait for others: it goes.
             let range = part.range.clone();
+            // Those that wait for memory have no part of it yet.
             let hit = |pending: &Pending| {
-                pending.file == file && pending.range.start < range.end && range.start < pending.range.end
+                let overlaps = pending.range.start < range.end && range.start < pending.range.end;
+                pending.waits > 0 && pending.file == file && overlaps
             };
             let mut hit: Vec<RequestId> = self
                 .pending
@@ -192,7 +200,7 @@ impl Reads {
                 .collect();
             hit.sort_unstable();
             for request in hit {
-                self.fail(request);
+                self.fail(now, request);
             }
             self.landed(file, start);
             self.drop_part(now, file, start);

@@ -51,6 +51,7 @@ impl Reads {
                 }
             }
         }
+        self.buy(now, mode);
     }
 
     /// A stream may have something to fetch.

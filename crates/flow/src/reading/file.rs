@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::part::Parts;
 use super::types::HandleId;
+use super::whole::Whole;
 use crate::streams::{self, Stream, StreamId, Streams};
 use crate::window::{self, Window};
 
@@ -33,6 +34,7 @@ pub(super) struct File {
     pub parts: Parts,
     pub streams: Streams,
     pub ahead: BTreeMap<StreamId, Ahead>,
+    pub whole: Whole,
 }
 
 impl File {
@@ -43,6 +45,7 @@ impl File {
             parts: Parts::default(),
             streams: Streams::new(tuning),
             ahead: BTreeMap::new(),
+            whole: Whole::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Reads are sorted into streams ([`crate::streams`]); what is ahead of a stream's reader is fetched as far as its window
 //! ([`crate::window`]) and its share of memory go; fetches are sent in turns over all streams, by offset within each, as many as the
 //! endpoint is known to make use of ([`crate::endpoint`]), in order if it likes that better ([`crate::order`]). What somebody waits for
-//! goes first. Reads that belong to no stream fetch what they ask for and little more.
+//! goes first. Reads that belong to no stream fetch what they ask for and little more, until the whole file is the cheaper way (`whole`).
 
 mod demand;
 mod dispatch;
@@ -15,6 +15,7 @@ mod release;
 mod tests;
 mod tuning;
 mod types;
+mod whole;
 
 pub use reads::Reads;
 pub use tuning::Tuning;

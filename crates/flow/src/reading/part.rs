@@ -80,6 +80,8 @@ impl Part {
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     parts: BTreeMap<u64, Part>,
+    /// Of all of them.
+    bytes: u64,
 }
 
 impl Parts {
@@ -93,11 +95,19 @@ impl Parts {
 
     pub(super) fn insert(&mut self, part: Part) {
         debug_assert!(self.overlapping(&part.range).next().is_none());
+        self.bytes += part.len();
         self.parts.insert(part.range.start, part);
     }
 
     pub(super) fn remove(&mut self, start: u64) -> Option<Part> {
-        self.parts.remove(&start)
+        let part = self.parts.remove(&start)?;
+        self.bytes -= part.len();
+        Some(part)
+    }
+
+    /// Bytes of the file that they cover.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Part> {
@@ -136,6 +146,18 @@ impl Parts {
             missing.push(at..range.end);
         }
         missing
+    }
+
+    /// The first bytes from `at` up to `end` that are in none of them, as far as the next multiple of `most`.
+    pub(super) fn next_missing(&self, mut at: u64, end: u64, most: u64) -> Option<Range<u64>> {
+        while at < end {
+            let to = (at + 1).next_multiple_of(most.max(1)).min(end);
+            if let Some(missing) = self.missing(&(at..to)).into_iter().next() {
+                return Some(missing);
+            }
+            at = to;
+        }
+        None
     }
 
     /// The free room around `range`, which is in none of them: not before `from`, not after `to`.

@@ -34,6 +34,8 @@ pub(super) struct Pending {
     pub stream: Option<StreamId>,
     /// Parts that it waits for.
     pub waits: usize,
+    /// Nothing of it was on its way for a stream when it came.
+    pub random: bool,
 }
 
 /// A read that is answered, but whose bytes nobody has taken yet: they still count.
@@ -68,6 +70,10 @@ pub struct Reads {
     pub(super) demands: VecDeque<(FileId, u64)>,
     /// Streams that may have something to fetch, in turns.
     pub(super) ring: VecDeque<(FileId, StreamId)>,
+    /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
+    pub(super) buying: VecDeque<(FileId, u64)>,
+    /// Files that are worth to be fetched whole.
+    pub(super) wide: u64,
     /// Parts whose fetch failed, by when to try again.
     pub(super) retries: BTreeSet<(Duration, FileId, u64)>,
     /// Files that were closed while reads of them waited.
@@ -104,6 +110,8 @@ impl Reads {
             admission: VecDeque::new(),
             demands: VecDeque::new(),
             ring: VecDeque::new(),
+            buying: VecDeque::new(),
+            wide: 0,
             retries: BTreeSet::new(),
             closing: Vec::new(),
             parts: 0,
@@ -169,7 +177,11 @@ impl Reads {
         }
         self.passed(now, file, placed.stream);
         let stream = placed.confirmed.then_some(placed.stream);
-        self.pending.insert(request, Pending { file, range, stream, waits: 0 });
+        let random = ready_for.is_none() && !placed.confirmed;
+        if random {
+            self.pay_rent(now, file, &range);
+        }
+        self.pending.insert(request, Pending { file, range, stream, waits: 0, random });
         // What is there is answered, though others wait for memory.
         if ready_for.is_some() {
             self.admit_one(now, request);
@@ -222,7 +234,7 @@ impl Reads {
         self.endpoint.progress(now, fetch, bytes);
         self.probe.delivered(now, bytes);
         let (file, start, there) = (flight.file, flight.part, flight.base + flight.arrived);
-        self.advance(file, start, there, bytes);
+        self.advance(now, file, start, there, bytes);
         self.pump(now);
     }
 
@@ -234,7 +246,7 @@ impl Reads {
         self.unhedge(file, start);
         self.encouraged();
         let len = self.part(file, start).map_or(0, |part| part.len());
-        self.advance(file, start, len, len.saturating_sub(flight.base + flight.arrived));
+        self.advance(now, file, start, len, len.saturating_sub(flight.base + flight.arrived));
         if let Some(part) = self.part(file, start) {
             part.ready = Some(now);
             let leftover = part.stream.is_none();
@@ -320,6 +332,11 @@ impl Reads {
     /// Bytes that are fetched, or being fetched, and not released: at most [`Limits::memory`], but for one read that is larger itself.
     pub fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Whether more memory would be of use: something is fetched ahead, or a file is worth to be fetched whole.
+    pub fn wants_memory(&self) -> bool {
+        self.followed > 0 || self.wide > 0
     }
 
     /// Whether anything is kept of this file: it is open, or a read of it is not over.

@@ -196,6 +196,7 @@ impl Reads {
             || self.lent.values().any(|lent| lent.file == file);
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
+            self.wide -= u64::from(state.whole.wide);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Reads in small closed worlds: whatever happens, every read is answered with bytes that are there, and memory is kept to.
 
+mod whole;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -247,6 +249,24 @@ fn what_fails_for_good_fails_its_readers_and_nobody_else() {
     }
     assert!(world.failed.contains(&lost));
     world.until_answered(other);
+}
+
+#[test]
+fn what_fails_takes_nothing_from_reads_that_are_answered_later() {
+    let mut world = World::new(4 * MIB, Duration::from_millis(5), 50_000_000);
+    world.open(1, 40 * MIB);
+    // Memory for the first two and no more: the third, which needs bytes of both, waits.
+    world.ask(1, 10 * MIB..12 * MIB);
+    let kept = world.ask(1, 12 * MIB..14 * MIB);
+    let late = world.ask(1, 11 * MIB..15 * MIB);
+    let (&fetch, _) =
+        world.flying.iter().find(|(_, (_, range, _))| range.start == 10 * MIB).expect("it is sent");
+    world.flying.remove(&fetch);
+    world.coming.retain(|(_, coming), _| *coming != fetch);
+    world.reads.failed(world.now, fetch, Failure::Permanent);
+    world.act();
+    world.until_answered(kept);
+    world.until_answered(late);
 }
 
 /// A read in the middle of a file, and the only fetch that it is answered by.

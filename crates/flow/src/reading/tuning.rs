@@ -33,6 +33,10 @@ pub struct Tuning {
     pub reserve: u64,
     /// What was read of a part is released in pieces of at least so many bytes.
     pub trim: u64,
+    /// Reads must have waited in so many of 64 regions of a file before it is fetched whole.
+    pub regions: u32,
+    /// Files that wait to be fetched whole, at most.
+    pub buying: usize,
     /// A fetch is tried again for so long after it first failed, before the reads that wait for it fail.
     pub patience: Duration,
     /// Before the first repetition; doubles with each.
@@ -56,6 +60,8 @@ impl Default for Tuning {
             share: 4,
             reserve: 16,
             trim: 1 << 20,
+            regions: 16,
+            buying: 64,
             patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),

@@ -84,4 +84,6 @@ pub struct Stats {
     pub hedges: u64,
     /// Fetches that were cancelled.
     pub cancelled: u64,
+    /// Files that were fetched whole because they were read at random all over.
+    pub whole: u64,
 }

@@ -116,10 +116,10 @@ impl<O: Origin> Fetcher<O> {
         self.event(|inner, now| inner.reads.set_memory(now, bytes), None);
     }
 
-    /// Streams that are fetched ahead, and bytes held.
-    pub(crate) fn use_of_memory(&self) -> (usize, u64) {
+    /// Whether more memory would be of use, and bytes held.
+    pub(crate) fn use_of_memory(&self) -> (bool, u64) {
         let inner = self.inner.lock();
-        (inner.reads.windows().count(), inner.reads.held())
+        (inner.reads.wants_memory(), inner.reads.held())
     }
 
     /// Whether it was stopped.

@@ -60,8 +60,7 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
         if vfs.fetcher.is_stopped() {
             return;
         }
-        let (streams, held) = vfs.fetcher.use_of_memory();
-        let wanted = streams > 0;
+        let (wanted, held) = vfs.fetcher.use_of_memory();
         let before = lending.lent();
         let mut terms = lending.settle(clock.now(), vfs.admission.is_idle(), wanted, held);
         if terms.lent > before {

@@ -106,6 +106,7 @@ struct Frames<'a> {
 }
 
 /// One frame.
+#[derive(Debug)]
 struct Frame {
     /// Offset in the stored object.
     offset: u32,

@@ -20,6 +20,8 @@ pub struct Decoder {
     /// Stored bytes of the frame at hand that have come.
     parts: Vec<Bytes>,
     have: usize,
+    /// That frame, once it has begun.
+    frame: Option<Frame>,
 }
 
 impl Codec {
@@ -33,6 +35,7 @@ impl Codec {
             len,
             parts: Vec::new(),
             have: 0,
+            frame: None,
         }
     }
 }
@@ -46,14 +49,16 @@ impl Decoder {
     /// decoder is of no more use.
     pub fn feed(&mut self, mut stored: Bytes, out: &mut Vec<Bytes>) -> Result<(), FrameError> {
         while !stored.is_empty() {
-            let Some(frame) = self.next_frame()? else {
-                return Err(self.truncated(self.have + stored.len()));
+            let frame = match self.frame.take() {
+                Some(frame) => frame,
+                None => self.next_frame()?.ok_or_else(|| self.truncated(self.have + stored.len()))?,
             };
             let missing = frame.stored_len.saturating_sub(self.have);
             let piece = stored.split_to(missing.min(stored.len()));
             self.have += piece.len();
             self.parts.push(piece);
             if self.have < frame.stored_len {
+                self.frame = Some(frame);
                 break;
             }
             let parts = std::mem::take(&mut self.parts);
@@ -68,7 +73,8 @@ impl Decoder {
     }
 
     /// Plain bytes asked for that have not been given out.
-    pub fn missing(&self) -> u32 {
+    #[cfg(test)]
+    fn missing(&self) -> u32 {
         self.len
     }
 

@@ -124,6 +124,42 @@ impl SpanCache {
         Ok(cut(&parts, start, wanted))
     }
 
+    /// As [`SpanCache::read`], without ever waiting for what somebody else fetches.
+    ///
+    /// # Errors
+    /// Those of `fetch`.
+    pub async fn read_apart<E, F>(
+        &self,
+        segment: SegmentId,
+        stored_len: u64,
+        wanted: &Range<u64>,
+        fetch: impl Fn(Range<u64>) -> F,
+    ) -> Result<Option<Bytes>, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        let (mut parts, mut start) = (Vec::new(), wanted.start);
+        for span in spans(segment, wanted) {
+            let range = span.range(stored_len);
+            if parts.is_empty() {
+                start = range.start;
+            }
+            if let Some(found) = self.cache.get(&span) {
+                self.hits.increment();
+                self.hit_bytes.add(found.len() as u64);
+                parts.push(found);
+                continue;
+            }
+            self.misses.increment();
+            let fetched = fetch(range).await?;
+            self.fills.increment();
+            self.filled_bytes.add(fetched.len() as u64);
+            self.cache.insert(span, fetched.clone());
+            parts.push(fetched);
+        }
+        Ok(cut(&parts, start, wanted))
+    }
+
     /// Adds what it holds and what it was good for.
     pub fn collect(&self, into: &mut Collection) {
         let label = [("cache", "spans")];

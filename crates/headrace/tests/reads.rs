@@ -115,6 +115,38 @@ fn a_file_that_is_read_all_over_comes_once() {
 }
 
 #[test]
+fn small_files_read_in_order_come_ahead_of_their_reader() {
+    if native_only() {
+        return;
+    }
+    const FILES: u64 = 1000;
+    const SIZE: usize = 12 << 10;
+    let volume = TestVolume::with_format(Backing::S3, &["--segment-size", "8M"]);
+    let mounted = volume.mount();
+    for n in 0..FILES {
+        std::fs::write(mounted.join(format!("f{n:04}")), pattern(n, SIZE)).unwrap();
+    }
+    File::open(mounted.path()).unwrap().sync_all().unwrap();
+    // What fills a segment is packed at once.
+    let began = Instant::now();
+    while figure(&mounted, "headrace_inline_bytes") > (6 * MIB) as f64 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is packed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mounted = mounted.remount();
+    let requests = || figure(&mounted, "headrace_store_requests_total");
+    let before = requests();
+    for n in 0..FILES {
+        let found = std::fs::read(mounted.join(format!("f{n:04}"))).unwrap();
+        same(&format!("f{n:04}"), &found, &pattern(n, SIZE));
+    }
+    // Six MiB are 24 pieces of the size in which single files are got.
+    let asked = requests() - before;
+    assert!((1.0..=18.0).contains(&asked), "{asked} requests");
+    mounted.unmount();
+}
+
+#[test]
 fn many_readers_at_once_read_what_was_written_within_their_memory() {
     if native_only() {
         return;

@@ -22,7 +22,7 @@ use crate::log::not_shipped;
 use crate::lookups::Lookups;
 use crate::options::VfsOptions;
 use crate::orphans::Orphans;
-use crate::streaming::{Fetcher, Lender, keep_lending};
+use crate::streaming::{Fetcher, Lender, Segments, keep_lending};
 
 /// Segments uploaded side by side, at most; how many really are is decided by their bytes.
 const UPLOADS: usize = 32;
@@ -57,6 +57,8 @@ pub struct Vfs {
     pub(crate) fetcher: Arc<Fetcher<Vfs>>,
     /// Lends them the memory of writes while there are none.
     pub(crate) lender: Arc<Lender>,
+    /// Segments of small files.
+    pub(crate) segments: Segments,
     pub(crate) spans: SpanCache,
     /// What is wrong with storing data, if anything.
     pub(crate) outage: Outage,
@@ -87,6 +89,7 @@ impl Vfs {
             uploads: Arc::new(Semaphore::new(UPLOADS)),
             upload_bytes: Admission::new(plan.uploads),
             reads: Admission::new(others),
+            segments: Segments::default(),
             spans: SpanCache::new(plan.spans),
             outage: Outage::default(),
             background: Background::default(),

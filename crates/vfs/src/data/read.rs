@@ -11,13 +11,13 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use headrace_layout::InodeNo;
 use headrace_meta::Time;
 
-use super::sources::{ATTEMPTS, Missed, READ_WIDTH};
+use super::sources::{ATTEMPTS, Missed, READ_WIDTH, Through};
 use crate::ReadReply;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handles::{FileId, OpenFile};
 use crate::inode::Inode;
 use crate::options::AtimePolicy;
-use crate::streaming::Streamed;
+use crate::streaming::{Body, Streamed};
 use crate::vfs::Vfs;
 
 /// Files that are longer are fetched in streams; what is shorter is got with one request or two.
@@ -93,7 +93,8 @@ impl Vfs {
             0 => None,
             bytes => Some(self.reads.acquire(bytes).await),
         };
-        let fetches: Vec<_> = sources.into_iter().map(|source| self.fetch_whole(inode.ino, source)).collect();
+        let fetches: Vec<_> =
+            sources.into_iter().map(|source| self.fetch_whole(inode.ino, source, Through::Fetcher)).collect();
         let mut found: Vec<(u64, Vec<Bytes>)> =
             stream::iter(fetches).buffered(READ_WIDTH).try_collect().await?;
         // Given back when the kernel has taken the bytes.
@@ -118,26 +119,27 @@ impl Vfs {
             .gaps()
             .into_iter()
             .map(|range| async move {
-                let began = Instant::now();
-                loop {
-                    let range = range.clone();
-                    let start = range.start;
-                    let streamed = Streamed { ino, content, handle: file.0, len, range };
-                    match self.fetcher.read(streamed).await {
-                        Ok(pieces) => return Ok((start, pieces)),
-                        // It may have joined a fetch that had been failing for long before it came.
-                        Err(error)
-                            if error.may_pass() && began.elapsed() < self.volume.store.deadline() / 2 =>
-                        {
-                            tokio::time::sleep(AGAIN).await;
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
+                let (body, start) = (Body::File(ino), range.start);
+                let streamed = || Streamed { body, content, handle: file.0, len, range: range.clone() };
+                Ok::<_, Error>((start, self.read_patiently(streamed).await?))
             })
             .collect();
         let found = futures::future::try_join_all(reads).await?;
         Ok(wanted.assemble(found))
+    }
+
+    /// Reads through the fetcher.
+    pub(super) async fn read_patiently(&self, wanted: impl Fn() -> Streamed) -> Result<Vec<Bytes>> {
+        let began = Instant::now();
+        loop {
+            match self.fetcher.read(wanted()).await {
+                // It may have joined a fetch that had been failing for long before it came.
+                Err(error) if error.may_pass() && began.elapsed() < self.volume.store.deadline() / 2 => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                done => return done,
+            }
+        }
     }
 
     fn touch(&self, inode: &Inode) {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use headrace_cache::{SPAN, spans};
-use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, FrameError, InodeNo, SegmentSlice};
+use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, FrameError, InodeNo, SegmentId, SegmentSlice};
 use headrace_store::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -25,6 +25,15 @@ pub(crate) struct Source {
     pub offset: u64,
     pub len: u32,
     pub data: ExtentData,
+}
+
+/// How spans of packed files are got.
+#[derive(Clone, Copy)]
+pub(crate) enum Through {
+    /// As a part of what is read: with what comes after it.
+    Fetcher,
+    /// From the store at once, by a fetch that is under way itself: it must not wait for another one to be allowed.
+    Store,
 }
 
 /// Why an attempt to read did not do.
@@ -96,9 +105,10 @@ impl Vfs {
         &self,
         ino: InodeNo,
         source: Source,
+        through: Through,
     ) -> Result<(u64, Vec<Bytes>), Missed> {
         let bytes = match &source.data {
-            ExtentData::Segment(slice) => self.fetch_segment(slice, source.len).await?,
+            ExtentData::Segment(slice) => self.fetch_segment(slice, source.len, through).await?,
             ExtentData::Inline { id, skip } => {
                 let Some(sealed) = self.meta().inline_value(ino, *id)? else {
                     return Err(Missed::Moved(Error::Missing(format!(
@@ -118,13 +128,18 @@ impl Vfs {
         Ok((source.offset, bytes))
     }
 
-    async fn fetch_segment(&self, slice: &SegmentSlice, len: u32) -> Result<Vec<Bytes>, Missed> {
+    async fn fetch_segment(
+        &self,
+        slice: &SegmentSlice,
+        len: u32,
+        through: Through,
+    ) -> Result<Vec<Bytes>, Missed> {
         let codec = &self.volume.codec;
         let wanted = codec.stored_range(slice, 0, len);
         let mut attempt = 1;
         loop {
             let stored = if self.is_packed(slice) {
-                self.fetch_through_spans(slice, &wanted).await?
+                self.fetch_through_spans(slice, &wanted, through).await?
             } else {
                 let got = self.volume.store.get_range(&slice.segment.object_key(), wanted.clone()).await;
                 got.map_err(not_found_is_moved)?
@@ -136,6 +151,7 @@ impl Vfs {
                     for span in spans(slice.segment, &wanted) {
                         self.spans.forget(&span);
                     }
+                    self.segments.forget(&self.fetcher, slice.segment);
                     attempt += 1;
                 }
                 Err(error) => return Err(error.into()),
@@ -144,16 +160,43 @@ impl Vfs {
     }
 
     /// Small packed files: their neighbours come along, since they are likely to be read next.
-    async fn fetch_through_spans(&self, slice: &SegmentSlice, wanted: &Range<u64>) -> Result<Bytes, Missed> {
+    async fn fetch_through_spans(
+        &self,
+        slice: &SegmentSlice,
+        wanted: &Range<u64>,
+        through: Through,
+    ) -> Result<Bytes, Missed> {
         let Some(segment) = self.meta().segment(slice.segment)? else {
             return Err(Missed::Moved(Error::Missing(format!("segment {} is not known", slice.segment))));
         };
         let key = slice.segment.object_key();
-        let fetch = |range| self.volume.store.get_range(&key, range);
-        let read = self.spans.read(slice.segment, segment.stored, wanted, fetch).await;
-        read.map_err(not_found_is_moved)?.ok_or_else(|| {
+        let read = match through {
+            Through::Fetcher if !self.fetcher.is_stopped() => {
+                let fetch = |range| self.fetch_span(slice.segment, segment.stored, range);
+                self.spans.read(slice.segment, segment.stored, wanted, fetch).await
+            }
+            _ => {
+                let fetch = async |range| Ok(self.volume.store.get_range(&key, range).await?);
+                self.spans.read_apart(slice.segment, segment.stored, wanted, fetch).await
+            }
+        };
+        let read = read.map_err(|error| match error {
+            Error::Store(error) => not_found_is_moved(error),
+            error => Missed::Failed(error),
+        });
+        read?.ok_or_else(|| {
             Error::Missing(format!("segment {} is shorter than its extents", slice.segment)).into()
         })
+    }
+
+    /// Spans are read like a file, so that those after them are fetched ahead.
+    async fn fetch_span(&self, segment: SegmentId, len: u64, range: Range<u64>) -> Result<Bytes> {
+        let wanted = || self.segments.read(&self.fetcher, segment, len, range.clone());
+        let pieces = self.read_patiently(wanted).await?;
+        // Copied: a piece counts as read only when nothing refers to it any more, and spans are kept.
+        let mut bytes = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+        pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
+        Ok(bytes.freeze())
     }
 
     /// Whether it is so short that it was packed together with others, which are likely to be read next.

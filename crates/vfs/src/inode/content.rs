@@ -13,9 +13,14 @@ pub(crate) struct Content {
     read_to: u64,
 }
 
+/// A number that no content has had.
+pub(crate) fn fresh() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Default for Content {
     fn default() -> Self {
-        Content { number: NEXT.fetch_add(1, Ordering::Relaxed), read_to: 0 }
+        Content { number: fresh(), read_to: 0 }
     }
 }
 

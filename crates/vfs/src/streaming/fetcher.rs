@@ -9,21 +9,20 @@ use bytes::Bytes;
 use futures::FutureExt;
 use headrace_flow::backoff::Failure;
 use headrace_flow::reading::{FileId, HandleId, Limits, Reads, RequestId, Stats, Tuning};
-use headrace_layout::InodeNo;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::Origin;
 use super::flight::{Clock, Flight};
 use super::inner::{Inner, Order, Outcome, Waiting};
 use super::wake;
+use super::{Body, Origin};
 use crate::error::{Error, Result};
 
 /// A read of a file that is fetched in streams.
 pub(crate) struct Streamed {
     /// The file.
-    pub ino: InodeNo,
+    pub body: Body,
     /// Its content: another number after each change of committed bytes that somebody may have read.
     pub content: u64,
     /// Who reads.
@@ -66,7 +65,7 @@ impl<O: Origin> Fetcher<O> {
     /// # Errors
     /// What kept a byte of it from being had.
     pub(crate) async fn read(&self, wanted: Streamed) -> Result<Vec<Bytes>> {
-        let Streamed { ino, content, handle, len, range } = wanted;
+        let Streamed { body, content, handle, len, range } = wanted;
         let (file, handle) = (FileId(content), HandleId(handle));
         // Dropped after the receiver, whenever this future is: an answer is taken by one of the two, or goes to nobody.
         let mut lent = Lent { fetcher: Weak::clone(&self.me), request: None, bytes: Bytes::new() };
@@ -79,7 +78,7 @@ impl<O: Origin> Fetcher<O> {
                 let request = RequestId(inner.next_request);
                 inner.next_request += 1;
                 lent.request = Some(request);
-                inner.open(now, file, handle, ino, len);
+                inner.open(now, file, handle, body, len);
                 inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
                 inner.reads.read(now, file, handle, range, request);
             },
@@ -165,13 +164,13 @@ impl<O: Origin> Fetcher<O> {
     }
 
     fn send(&self, order: Order) {
-        let Order { fetch, file, ino, range } = order;
+        let Order { fetch, file, body, range } = order;
         let (Some(fetcher), Some(origin)) = (self.me.upgrade(), self.origin.upgrade()) else { return };
         let task = self.runtime.spawn(async move {
             let mut flight = Flight { fetcher, fetch, file, at: range.start };
-            let work = AssertUnwindSafe(origin.fetch(ino, range.clone(), &mut flight)).catch_unwind();
+            let work = AssertUnwindSafe(origin.fetch(body, range.clone(), &mut flight)).catch_unwind();
             let result = work.await.unwrap_or_else(|_| {
-                Err(Error::Internal(format!("fetching bytes {range:?} of inode {ino} failed")))
+                Err(Error::Internal(format!("fetching bytes {range:?} of {body:?} failed")))
             });
             let Flight { fetcher, at, .. } = flight;
             let result = result.and_then(|()| match at == range.end {

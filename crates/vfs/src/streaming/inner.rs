@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headrace_flow::reading::{Action, FetchId, FileId, HandleId, Reads, RequestId};
-use headrace_layout::InodeNo;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use super::Body;
 use super::buffers::Buffers;
 use crate::error::{Error, Result};
 
 /// What is kept of a file.
 pub(super) struct FileBytes {
-    pub ino: InodeNo,
+    pub body: Body,
     pub buffers: Buffers,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Waiting {
 pub(super) struct Order {
     pub fetch: FetchId,
     pub file: FileId,
-    pub ino: InodeNo,
+    pub body: Body,
     pub range: Range<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Inner {
     }
 
     /// A handle reads this content of a file from now on.
-    pub(super) fn open(&mut self, now: Duration, file: FileId, handle: HandleId, ino: InodeNo, len: u64) {
+    pub(super) fn open(&mut self, now: Duration, file: FileId, handle: HandleId, body: Body, len: u64) {
         match self.handles.insert(handle, file) {
             Some(before) if before != file => {
                 self.reads.closed(now, handle);
@@ -85,7 +85,7 @@ impl Inner {
             }
             _ => {}
         }
-        self.files.entry(file).or_insert_with(|| FileBytes { ino, buffers: Buffers::default() });
+        self.files.entry(file).or_insert_with(|| FileBytes { body, buffers: Buffers::default() });
         self.reads.opened(file, handle, len);
     }
 
@@ -102,9 +102,9 @@ impl Inner {
         while let Some(action) = self.reads.next() {
             match action {
                 Action::Fetch { fetch, file, range, .. } => {
-                    let Some(FileBytes { ino, .. }) = self.files.get(&file) else { continue };
+                    let Some(FileBytes { body, .. }) = self.files.get(&file) else { continue };
                     self.tasks.insert(fetch, None);
-                    outcome.orders.push(Order { fetch, file, ino: *ino, range });
+                    outcome.orders.push(Order { fetch, file, body: *body, range });
                 }
                 Action::Cancel { fetch } => {
                     outcome.cancelled.extend(self.tasks.remove(&fetch).flatten());

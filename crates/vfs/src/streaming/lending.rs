@@ -60,6 +60,7 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
         if vfs.fetcher.is_stopped() {
             return;
         }
+        vfs.segments.tidy(&vfs.fetcher);
         let (wanted, held) = vfs.fetcher.use_of_memory();
         let before = lending.lent();
         let mut terms = lending.settle(clock.now(), vfs.admission.is_idle(), wanted, held);

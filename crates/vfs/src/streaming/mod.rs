@@ -10,6 +10,7 @@ mod flight;
 mod inner;
 mod lending;
 mod origin;
+mod segments;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -17,23 +18,33 @@ mod wake;
 pub(crate) use fetcher::{Fetcher, Figures, Streamed};
 pub(crate) use flight::Delivery;
 pub(crate) use lending::{Lender, keep as keep_lending};
+pub(crate) use segments::Segments;
 
 use std::ops::Range;
 
 use futures::future::BoxFuture;
-use headrace_layout::InodeNo;
+use headrace_layout::{InodeNo, SegmentId};
 
 use crate::error::Result;
 
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// The content of a file.
+    File(InodeNo),
+    /// The stored object of a segment.
+    Segment(SegmentId),
+}
+
 /// Where bytes of files come from.
 pub(crate) trait Origin: Send + Sync + 'static {
-    /// Hands over the committed bytes of `range` of a file, in order, as they come.
+    /// Hands over the bytes of `range`, of a file those that are committed, in order, as they come.
     ///
     /// # Errors
     /// When some cannot be had, after all attempts there are for that. What came before stays handed over.
     fn fetch<'a>(
         &'a self,
-        ino: InodeNo,
+        body: Body,
         range: Range<u64>,
         to: &'a mut dyn Delivery,
     ) -> BoxFuture<'a, Result<()>>;

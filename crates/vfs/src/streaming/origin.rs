@@ -9,8 +9,10 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use headrace_layout::{Decoder, ExtentData, FrameError, InodeNo, SegmentSlice};
 use headrace_store::{ErrorKind, Sink};
 
-use super::{Delivery, Origin};
-use crate::data::sources::{ATTEMPTS, DAMAGED_ATTEMPTS, Missed, READ_WIDTH, Source, not_found_is_moved};
+use super::{Body, Delivery, Origin};
+use crate::data::sources::{
+    ATTEMPTS, DAMAGED_ATTEMPTS, Missed, READ_WIDTH, Source, Through, not_found_is_moved,
+};
 use crate::data::zeros;
 use crate::error::Result;
 use crate::vfs::Vfs;
@@ -23,11 +25,18 @@ const TOGETHER: u64 = 1 << 20;
 impl Origin for Vfs {
     fn fetch<'a>(
         &'a self,
-        ino: InodeNo,
+        body: Body,
         range: Range<u64>,
         to: &'a mut dyn Delivery,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
+            let ino = match body {
+                Body::File(ino) => ino,
+                Body::Segment(segment) => {
+                    let key = segment.object_key();
+                    return Ok(self.volume.store.get_range_to(&key, range, &mut Stored { to }).await?);
+                }
+            };
             let mut to = Progress { at: range.start, to };
             let (mut moved, mut damaged) = (1, 1);
             while to.at < range.end {
@@ -127,7 +136,8 @@ impl Vfs {
         sources: &[Source],
         to: &mut Progress<'_>,
     ) -> Result<(), Missed> {
-        let fetches: Vec<_> = sources.iter().map(|source| self.fetch_whole(ino, source.clone())).collect();
+        let fetches: Vec<_> =
+            sources.iter().map(|source| self.fetch_whole(ino, source.clone(), Through::Store)).collect();
         let mut found = stream::iter(fetches).buffered(READ_WIDTH);
         while let Some((offset, mut pieces)) = found.try_next().await? {
             to.skip_to(offset);
@@ -151,6 +161,25 @@ impl Vfs {
                 decoder.finish().map_err(Missed::Damaged)
             }
         }
+    }
+}
+
+/// Passes on bytes as they are stored.
+struct Stored<'a> {
+    to: &'a mut dyn Delivery,
+}
+
+impl Sink for Stored<'_> {
+    fn bytes(&mut self, bytes: Bytes) {
+        self.to.bytes(&mut vec![bytes]);
+    }
+
+    fn interrupted(&mut self, kind: ErrorKind) {
+        self.to.interrupted(kind);
+    }
+
+    fn resumed(&mut self) {
+        self.to.resumed();
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::fetcher::Streamed;
-use super::{Delivery, Fetcher, Origin};
+use super::{Body, Delivery, Fetcher, Origin};
 use crate::error::{Error, Result};
 
 const MIB: u64 = 1 << 20;
@@ -59,10 +59,11 @@ impl Drop for Flying {
 impl Origin for Store {
     fn fetch<'a>(
         &'a self,
-        ino: InodeNo,
+        body: Body,
         range: Range<u64>,
         to: &'a mut dyn Delivery,
     ) -> BoxFuture<'a, Result<()>> {
+        let Body::File(ino) = body else { unreachable!("only files are read here") };
         Box::pin(async move {
             self.fetches.fetch_add(1, Ordering::SeqCst);
             self.flying.fetch_add(1, Ordering::SeqCst);
@@ -107,7 +108,8 @@ impl Rig {
 
     /// Content numbers are ten times the inode's here.
     async fn read(&self, handle: u64, ino: u64, range: Range<u64>) -> Result<Vec<u8>> {
-        let streamed = Streamed { ino: InodeNo(ino), content: ino * 10, handle, len: FILE, range };
+        let streamed =
+            Streamed { body: Body::File(InodeNo(ino)), content: ino * 10, handle, len: FILE, range };
         Ok(self.fetcher.read(streamed).await?.concat())
     }
 
@@ -153,7 +155,8 @@ async fn streams_side_by_side_read_what_is_there() {
 #[tokio::test]
 async fn an_answer_counts_until_it_is_dropped() {
     let rig = Rig::new(16 * MIB, Duration::ZERO);
-    let streamed = Streamed { ino: InodeNo(1), content: 10, handle: 1, len: FILE, range: 5 * MIB..6 * MIB };
+    let streamed =
+        Streamed { body: Body::File(InodeNo(1)), content: 10, handle: 1, len: FILE, range: 5 * MIB..6 * MIB };
     let pieces = rig.fetcher.read(streamed).await.unwrap();
     rig.fetcher.close(1);
     assert_eq!(rig.fetcher.figures().held, MIB);
@@ -214,7 +217,8 @@ async fn what_hangs_is_overtaken() {
 async fn another_content_is_fetched_anew() {
     let rig = Rig::new(16 * MIB, Duration::ZERO);
     let read = async |content: u64| {
-        let streamed = Streamed { ino: InodeNo(1), content, handle: 1, len: FILE, range: 0..MIB };
+        let streamed =
+            Streamed { body: Body::File(InodeNo(1)), content, handle: 1, len: FILE, range: 0..MIB };
         drop(rig.fetcher.read(streamed).await.unwrap());
         rig.store.fetched.load(Ordering::SeqCst)
     };

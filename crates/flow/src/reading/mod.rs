@@ -17,5 +17,5 @@ mod tuning;
 mod types;
 
 pub use reads::Reads;
-pub use tuning::Tuning;
+pub use tuning::{Fixed, Tuning};
 pub use types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};

@@ -120,6 +120,9 @@ struct ReadsArgs {
     /// A figure is taken again while others had more than so many processors, twice at most.
     #[arg(long, value_name = "CORES", default_value_t = 0.2)]
     noise: f64,
+    /// Go on where an earlier run ended: its results.json. Of settings by hand only the best are measured again.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     /// Measure nothing: put what earlier runs recorded (results.json) together, separated by commas.
     #[arg(long, value_delimiter = ',')]
     from: Vec<PathBuf>,
@@ -194,6 +197,7 @@ fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
         reads::run(&reads::Options {
             parts: if args.parts.is_empty() { reads::Part::ALL.to_vec() } else { args.parts },
             rows: args.rows,
+            earlier: args.resume.as_deref().map(reads::results::Results::load).transpose()?,
             repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 3 }).max(1),
             sizes: match (args.tiny, args.quick) {
                 (true, _) => reads::Sizes::tiny(),

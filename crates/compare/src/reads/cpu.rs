@@ -28,7 +28,7 @@ const REQUEST: u64 = 4 << 20;
 const ROWS: [(&str, u64); 2] = [("1 stream", 1), ("4 streams", 4)];
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
-    for repetition in 0..run.options.repeat {
+    for repetition in run.repetitions(Part::Cpu) {
         for (row, streams) in ROWS.into_iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
             run.expect(2);
             let mut both = [OURS, BARE];

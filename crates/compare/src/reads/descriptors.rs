@@ -21,7 +21,7 @@ const BLOCK: u64 = 128 << 10;
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     let networks = [("loopback", Conditions::default()), ("20ms/90MB", Conditions::slow())];
-    for repetition in 0..run.options.repeat {
+    for repetition in run.repetitions(Part::Descriptors) {
         for (network, conditions) in &networks {
             for streams in [4, 16] {
                 let row = format!("{network}/{streams}");

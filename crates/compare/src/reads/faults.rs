@@ -71,7 +71,7 @@ fn troubles() -> Vec<(&'static str, Trouble)> {
 }
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
-    for repetition in 0..run.options.repeat {
+    for repetition in run.repetitions(Part::Faults) {
         for (name, trouble) in troubles() {
             for streams in [1, 4] {
                 let row = format!("{name}/{streams}");
@@ -95,7 +95,9 @@ fn read(rig: &Rig, trouble: &Trouble, streams: u64) -> Result<Figure> {
     let moments = &outcome.moments;
     let found = recovery::recovery(moments, &fault)
         .ok_or_else(|| Failure::new("nothing was read before the fault"))?;
-    let calm = fault.start - before.as_secs_f64() / 2.0..fault.start;
+    // What ended before: a read that the fault caught is none of the calm ones.
+    let calm = moments.get(..moments.partition_point(|moment| moment.at < fault.start)).unwrap_or_default();
+    let lately = fault.start - before.as_secs_f64() / 2.0..fault.start;
     let mut values = BTreeMap::from([
         (BEFORE, found.before),
         (DURING, found.during),
@@ -103,7 +105,7 @@ fn read(rig: &Rig, trouble: &Trouble, streams: u64) -> Result<Figure> {
         (NEVER, f64::from(u8::from(found.seconds.is_none()))),
         (FAULTS, cost.passed.faults as f64),
     ]);
-    values.insert(LONGEST_BEFORE, recovery::longest(moments, &calm) * 1e3);
+    values.insert(LONGEST_BEFORE, recovery::longest(calm, &lately) * 1e3);
     values.insert(LONGEST_DURING, recovery::longest(moments, &fault) * 1e3);
     Ok((values, recovery::series(moments, 0.1)))
 }

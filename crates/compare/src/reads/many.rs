@@ -25,6 +25,7 @@ pub fn measure(run: &mut Run<'_>) {
     }
     let names = names();
     run.expect(names.len() * profiles.len() * run.options.repeat as usize);
+    let first = run.repetitions(Part::Many).start;
     let found = match compare(run, &names, &profiles) {
         Ok(found) => found,
         Err(failure) => return run.leave_out(format!("{:?}: {failure}", Part::Many)),
@@ -34,7 +35,7 @@ pub fn measure(run: &mut Run<'_>) {
             part: Part::Many,
             row: figure.profile.name(),
             contender: &figure.subject,
-            repetition: figure.repetition,
+            repetition: first + figure.repetition,
         };
         let rate = figure.measured.map(|measured| (RATE.to_owned(), measured.value));
         run.add(place, figure.failed, rate.into_iter().collect::<BTreeMap<_, _>>(), Vec::new());

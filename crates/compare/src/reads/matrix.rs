@@ -24,13 +24,13 @@ const BLOCK: u64 = 1 << 20;
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| run.wants(&cell.name())).collect();
-    for repetition in 0..run.options.repeat {
+    for repetition in run.repetitions(Part::Matrix) {
         for (n, cell) in cells.iter().enumerate() {
             let name = cell.name();
-            let hands = match repetition {
-                0 => Hand::candidates(cell).iter().map(Hand::to_string).collect(),
-                _ => finalists(run.results(), &name),
-            };
+            let mut hands = finalists(run.results(), &name);
+            if hands.is_empty() {
+                hands = Hand::candidates(cell).iter().map(Hand::to_string).collect();
+            }
             let mut contenders = vec![DEFAULT.to_owned()];
             contenders.extend(hands);
             // Another one begins each time.
@@ -59,7 +59,11 @@ fn read(rig: &Rig, cell: &Cell, contender: &str) -> Result<Figure> {
     let (begun, end) = (first.at - first.took, last.at);
     let whole = end - begun;
     let steady = recovery::rate(&outcome.moments, &(begun + whole / 2.0..end)).unwrap_or(0.0);
+    let gets = cost.passed.operations.get("GetObject").copied().unwrap_or_default();
     let values = BTreeMap::from([
+        // What it took: how large fetches were, and what they cost.
+        ("get_bytes", gets.bytes_sent as f64 / gets.requests.max(1) as f64),
+        ("cpu", cost.cpu.as_secs_f64() / (outcome.bytes.max(1) as f64 / f64::from(1 << 30))),
         (RATE, outcome.bytes as f64 / 1e6 / whole),
         (STEADY, steady),
         ("memory", cost.memory as f64),

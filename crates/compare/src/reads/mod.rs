@@ -63,6 +63,8 @@ pub struct Options {
     pub repeat: u32,
     /// How much.
     pub sizes: Sizes,
+    /// What an earlier run found: this one adds repetitions.
+    pub earlier: Option<Results>,
     /// For all of it. What does not fit is reported as not measured.
     pub budget: Duration,
     /// Processors that others may have while a figure is taken; else it is taken again, twice at most.

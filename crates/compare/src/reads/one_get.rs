@@ -27,7 +27,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     let far =
         Conditions { first_byte: Latency::constant(Duration::from_millis(20)), ..Conditions::default() };
     let rows = [("loopback", Conditions::default()), ("20ms", far)];
-    for repetition in 0..run.options.repeat {
+    for repetition in run.repetitions(Part::OneGet) {
         for (row, network) in rows.iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
             run.expect(2);
             let mut both = [OURS, BARE];

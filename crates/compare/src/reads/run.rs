@@ -48,10 +48,25 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Nothing is measured yet.
+    /// Nothing is measured yet but what an earlier run found.
     pub fn new(options: &'a Options, started: Instant) -> Run<'a> {
         let terminal = std::io::stderr().is_terminal();
-        Run { options, results: Results::now(), started, done: 0, expected: 0, terminal }
+        let results = options.earlier.clone().unwrap_or_else(Results::now);
+        Run {
+            options,
+            results: Results { not_measured: Vec::new(), ..results },
+            started,
+            done: 0,
+            expected: 0,
+            terminal,
+        }
+    }
+
+    /// The repetitions of a part that are to be done.
+    pub fn repetitions(&self, part: Part) -> std::ops::Range<u32> {
+        let done = self.results.samples.iter().filter(|sample| sample.part == part);
+        let first = done.map(|sample| sample.repetition + 1).max().unwrap_or(0);
+        first..first + self.options.repeat
     }
 
     /// What it runs on.
@@ -165,7 +180,7 @@ impl<'a> Run<'a> {
     /// The end.
     pub fn finish(mut self) -> Results {
         self.show("");
-        self.results.took_seconds = self.started.elapsed().as_secs_f64();
+        self.results.took_seconds += self.started.elapsed().as_secs_f64();
         Results { date: Results::now().date, ..self.results }
     }
 

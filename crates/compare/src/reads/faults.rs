@@ -27,12 +27,18 @@ pub const LONGEST_DURING: &str = "longest_during";
 pub const FAULTS: &str = "faults";
 /// Who is measured.
 pub const OURS: &str = "headrace";
-/// The row of single connections that hang.
-pub const HANG: &str = "hang";
+/// Rows in which answers stand still: in 1 of 20, or in single ones.
+const STALL: &str = "stall";
+const HANG: &str = "hang";
 /// Bytes of a read.
 const BLOCK: u64 = 256 << 10;
 /// Bytes of an answer before it hangs.
 const HANGS_AFTER: u64 = 256 << 10;
+
+/// Whether the fault of a row leaves connections that are open and dead.
+pub fn is_dead_connection(row: &str) -> bool {
+    [STALL, HANG].into_iter().any(|name| row.split('/').next() == Some(name))
+}
 
 #[derive(Debug, Clone)]
 enum Trouble {
@@ -58,7 +64,7 @@ fn troubles() -> Vec<(&'static str, Trouble)> {
         ("503-all", with(|network| network.error_503 = 1.0)),
         ("reset", with(|network| network.reset = 0.3)),
         ("truncate", with(|network| network.truncate = 0.3)),
-        ("stall", with(|network| network.stall = 0.05)),
+        (STALL, with(|network| network.stall = 0.05)),
         (
             "slow-tail",
             with(|network| {

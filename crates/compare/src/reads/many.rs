@@ -30,6 +30,9 @@ pub fn measure(run: &mut Run<'_>) {
         Ok(found) => found,
         Err(failure) => return run.leave_out(format!("{:?}: {failure}", Part::Many)),
     };
+    let ours = found.subjects.iter().find(|subject| subject.name == OURS);
+    let version = ours.map_or(String::new(), |ours| ours.version.clone());
+    run.describe(&run.options.temporary, found.server, version);
     for figure in found.figures {
         let place = Place {
             part: Part::Many,

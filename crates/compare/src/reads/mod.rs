@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<Results> {
     let wants = |part: &Part| options.parts.contains(part);
     if Part::ALL.iter().any(|part| *part != Part::Many && wants(part)) {
         let rig = Rig::start(options)?;
-        run.describe(&rig, &options.temporary);
+        run.describe(&options.temporary, rig.describe(), rig.version());
         for part in Part::ALL.iter().filter(|part| wants(part)) {
             match part {
                 Part::Matrix => matrix::measure(&mut run, &rig),

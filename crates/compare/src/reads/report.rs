@@ -18,6 +18,9 @@ const FETCHED: f64 = 65_536.0;
 const OF_APART: f64 = 0.9;
 /// Throughput is back after so many seconds.
 const BACK: f64 = 2.0;
+/// No read waits longer for a connection that is dead, milliseconds: that is when a fetch is sent a second time at the latest, when nothing
+/// is known of how long they take.
+const DEAD: f64 = 2_000.0;
 
 /// All of it as Markdown.
 pub fn render(results: &Results) -> String {
@@ -245,6 +248,14 @@ fn of_faults(results: &Results, to: &mut Section) {
             let more = if not_at_all { ", or not while it was watched" } else { "" };
             format!("{row}: back after {} s{more}, asked for are {BACK}", spread(back))
         });
+        let longest = value(faults::LONGEST_DURING);
+        let hung = longest.is_some_and(|longest| longest.max > DEAD) && faults::is_dead_connection(row);
+        to.ask(!hung, || {
+            format!(
+                "{row}: a read took {} ms while connections were dead, asked for are {DEAD}",
+                spread(longest)
+            )
+        });
         let mut line = vec![row.to_owned()];
         line.extend([value(faults::BEFORE), value(faults::DURING)].map(spread));
         line.push(if not_at_all { format!("{}, or more", spread(back)) } else { spread(back) });
@@ -282,17 +293,20 @@ mod tests {
             sample(Part::Faults, "503/1", faults::OURS, &[("back", 0.4), ("never", 0.0)]),
             sample(Part::Faults, "reset/1", faults::OURS, &[("back", 2.4), ("never", 0.0)]),
             sample(Part::Faults, "stall/1", faults::OURS, &[("back", 0.1), ("never", 1.0)]),
+            sample(Part::Faults, "hang/1", faults::OURS, &[("back", 0.0), ("longest_during", 2_100.0)]),
+            sample(Part::Faults, "503/4", faults::OURS, &[("back", 0.0), ("longest_during", 3_000.0)]),
         ];
         let mut lost = sample(Part::Faults, "stall/4", faults::OURS, &[]);
         lost.failed = Some("WRONG DATA: f at 7".into());
         results.samples.push(lost);
         let report = render(&results);
         let misses: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("- ")).collect();
-        assert_eq!(misses.len(), 4, "{report}");
+        assert_eq!(misses.len(), 5, "{report}");
         assert!(misses[0].starts_with("20ms/20MB/1: 0.80 of 8:4:4"), "{report}");
         assert!(misses[1].starts_with("reset/1: back after 2.40 s"), "{report}");
         assert!(misses[2].starts_with("stall/1") && misses[2].contains("not while"), "{report}");
-        assert!(misses[3].contains("WRONG DATA"), "{report}");
+        assert!(misses[3].starts_with("hang/1: a read took 2,100 ms"), "{report}");
+        assert!(misses[4].contains("WRONG DATA"), "{report}");
         assert_eq!(results.wrong_data().len(), 1);
         assert!(report.contains("All as asked."), "{report}");
     }

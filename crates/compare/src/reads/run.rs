@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::results::{Results, Sample};
-use super::rig::Rig;
 use super::{Options, Part};
 use crate::account::{Others, wait_quiet};
 use crate::failure::Result;
@@ -70,10 +69,9 @@ impl<'a> Run<'a> {
     }
 
     /// What it runs on.
-    pub fn describe(&mut self, rig: &Rig, dir: &Path) {
+    pub fn describe(&mut self, dir: &Path, server: String, headrace: String) {
         self.results.machine = runner::machine(dir);
-        self.results.server = rig.describe();
-        self.results.headrace = rig.version();
+        (self.results.server, self.results.headrace) = (server, headrace);
     }
 
     /// So many figures more are to be taken.

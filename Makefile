@@ -124,6 +124,11 @@ compare: ## Headrace, its peers and the native file system side by side; QUICK=1
 	scripts/install-test-tools build bench
 	scripts/compare $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
 
+.PHONY: reads-bench
+reads-bench: ## Cold reads: defaults against settings by hand, bare clients, faults; about an hour, QUICK=1 takes 15 minutes, PARTS=cpu,faults picks
+	scripts/install-test-tools build bench
+	scripts/compare reads $(if $(QUICK),--quick) $(if $(PARTS),--parts $(PARTS))
+
 .PHONY: netlab-check
 netlab-check: ## The network lab against its own settings to 5 %, and the server for benchmarks; on a quiet machine
 	scripts/install-test-tools build bench

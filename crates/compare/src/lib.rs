@@ -9,6 +9,7 @@ pub mod cases;
 pub mod content;
 pub mod dataset;
 pub mod failure;
+pub mod reads;
 pub mod report;
 pub mod runner;
 pub mod server;

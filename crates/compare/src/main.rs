@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use headrace_compare::dataset::Scale;
-use headrace_compare::failure::{Failure, Result};
+use headrace_compare::failure::{Context, Failure, Result};
 use headrace_compare::report::{self, results::Results};
 use headrace_compare::server::Profile;
-use headrace_compare::{cases, runner, subjects, worker, workspace};
+use headrace_compare::{cases, reads, runner, subjects, worker, workspace};
 
 /// Headrace, its peers and the native file system side by side: same server, same data, in turns.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ struct Cli {
 enum Command {
     /// Measure. Needs root, to mount and to drop caches.
     Run(RunArgs),
+    /// Measure cold reads by themselves: what is decided by measuring against settings by hand, and faults. Needs root.
+    Reads(ReadsArgs),
     /// List subjects and cases.
     List,
     /// Make the report of recorded results; several files are put together.
@@ -69,6 +71,9 @@ struct RunArgs {
     /// Next to nothing, for tests of this program.
     #[arg(long, hide = true)]
     tiny: bool,
+    /// Sizes, as results.json has them under "scale".
+    #[arg(long, hide = true, value_name = "JSON")]
+    scale: Option<String>,
     /// Minutes for all of it [default: 55; with --quick 9]. Cases that do not fit are left out, and the report says so.
     #[arg(long)]
     minutes: Option<u64>,
@@ -81,6 +86,46 @@ struct RunArgs {
     /// Also write the results (JSON) to this file.
     #[arg(long)]
     json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ReadsArgs {
+    /// Parts, separated by commas; all by default.
+    #[arg(long, value_delimiter = ',')]
+    parts: Vec<reads::Part>,
+    /// Beginnings of names of rows, separated by commas: 20ms/90MB, 503/1; all by default.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// How often each row is repeated, if time allows [default: 3; with --quick 1].
+    #[arg(long)]
+    repeat: Option<u32>,
+    /// A first look: small sizes, each once.
+    #[arg(long)]
+    quick: bool,
+    /// Next to nothing, for tests of this program.
+    #[arg(long, hide = true)]
+    tiny: bool,
+    /// Minutes for all of it [default: 55; with --quick 15]. Rows that do not fit are left out, and the report says so.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Where the data goes: a disk, not a tmpfs.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    temporary: PathBuf,
+    /// Where the report goes.
+    #[arg(long, default_value = "target/reads")]
+    out: PathBuf,
+    /// Also write the results (JSON) to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// A figure is taken again while others had more than so many processors, twice at most.
+    #[arg(long, value_name = "CORES", default_value_t = 0.2)]
+    noise: f64,
+    /// Go on where an earlier run ended: its results.json. Of settings by hand only the best are measured again.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Measure nothing: put what earlier runs recorded (results.json) together, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    from: Vec<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -96,6 +141,7 @@ fn main() -> ExitCode {
 fn perform(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => return run(args),
+        Command::Reads(args) => return cold_reads(args),
         Command::List => list(),
         Command::Report { files, out, publish } => {
             let results = together(&files)?;
@@ -121,10 +167,11 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         },
         profiles: if args.profile.is_empty() { all.to_vec() } else { args.profile },
         repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }).max(1),
-        scale: match (args.tiny, args.quick) {
-            (true, _) => Scale::tiny(),
-            (false, true) => Scale::quick(),
-            (false, false) => Scale::full(),
+        scale: match (&args.scale, args.tiny, args.quick) {
+            (Some(text), ..) => serde_json::from_str(text).context(|| "--scale".into())?,
+            (None, true, _) => Scale::tiny(),
+            (None, false, true) => Scale::quick(),
+            (None, false, false) => Scale::full(),
         },
         budget: Duration::from_secs(60 * args.minutes.unwrap_or(if args.quick { 9 } else { 55 })),
         temporary: args.temporary,
@@ -142,6 +189,41 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     // What a peer loses is a result; what we lose, or this program's own check, is a fault.
     let ours =
         wrong.iter().any(|figure| ["headrace", "native"].iter().any(|name| figure.subject.starts_with(name)));
+    Ok(if ours { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
+    let results = if args.from.is_empty() {
+        reads::run(&reads::Options {
+            parts: if args.parts.is_empty() { reads::Part::ALL.to_vec() } else { args.parts },
+            rows: args.rows,
+            earlier: args.resume.as_deref().map(reads::results::Results::load).transpose()?,
+            repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 3 }).max(1),
+            sizes: match (args.tiny, args.quick) {
+                (true, _) => reads::Sizes::tiny(),
+                (false, true) => reads::Sizes::quick(),
+                (false, false) => reads::Sizes::full(),
+            },
+            budget: Duration::from_secs(60 * args.minutes.unwrap_or(if args.quick { 15 } else { 55 })),
+            noise: args.noise,
+            temporary: args.temporary,
+        })?
+    } else {
+        let mut loaded = args.from.iter().map(|path| reads::results::Results::load(path));
+        let first = loaded.next().unwrap_or_else(|| Err(Failure::new("no results")))?;
+        loaded.try_fold(first, |mut all, next| next.map(|next| all.merge(next)).map(|()| all))?
+    };
+    let text = reads::save(&results, &args.out)?;
+    print(&text);
+    if let Some(path) = &args.json {
+        results.save(path)?;
+    }
+    let wrong = results.wrong_data();
+    for sample in &wrong {
+        let why = sample.failed.as_deref().unwrap_or_default();
+        eprintln!("compare: {} {}: {why}", sample.row, sample.contender);
+    }
+    let ours = wrong.iter().any(|sample| sample.part != reads::Part::Many || sample.contender == "headrace");
     Ok(if ours { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 

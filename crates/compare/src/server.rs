@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use headrace_netlab::{Conditions, Counters, NetLab};
+use headrace_netlab::{Conditions, Counters, Fault, NetLab};
 use headrace_testbed::{HybridServer, S3Server, s3};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,16 @@ impl Server {
     /// Changes the network.
     pub fn set(&self, profile: Profile) -> Result<()> {
         self.lab.set(profile.conditions()).context(|| format!("setting the network to {}", profile.name()))
+    }
+
+    /// Changes the network to any other.
+    pub fn set_conditions(&self, conditions: Conditions) -> Result<()> {
+        self.lab.set(conditions).context(|| "setting the network".into())
+    }
+
+    /// Spoils the next requests so, one each; what an earlier call has left is forgotten.
+    pub fn spoil_next(&self, faults: &[Fault]) {
+        self.lab.spoil_next(faults);
     }
 
     /// What has passed so far.

@@ -97,6 +97,39 @@ fn a_run_measures_all_it_should_and_leaves_only_its_report() {
     assert_nothing_left(dir.path());
 }
 
+#[test]
+fn reads_by_themselves_are_measured_and_leave_only_their_report() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_headrace-compare"))
+        .args(["reads", "--tiny", "--minutes", "5", "--repeat", "1", "--noise", "99"])
+        .args(["--parts", "matrix,cpu,one-get,descriptors,faults"])
+        .args(["--rows", "1ms/uncapped,1 stream,loopback,hang/1"])
+        .arg("--temporary")
+        .arg(dir.path())
+        .arg("--out")
+        .arg(dir.path().join("out"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = std::fs::read(dir.path().join("out/results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    let samples = results["samples"].as_array().unwrap();
+    for sample in samples {
+        assert!(sample["failed"].is_null(), "{sample:#}");
+    }
+    let count = |part| samples.iter().filter(|sample| sample["part"] == part).count();
+    // One, four and 32 streams, each with the default and at least three settings by hand.
+    assert!(count("matrix") >= 3 * 4, "{results:#}");
+    assert_eq!((count("cpu"), count("one-get"), count("descriptors"), count("faults")), (2, 2, 4, 1));
+    let hang = samples.iter().find(|sample| sample["part"] == "faults").unwrap();
+    assert!(hang["values"]["faults"].as_f64().unwrap() >= 1.0, "a request met its fault: {hang:#}");
+    assert_nothing_left(dir.path());
+}
+
 /// Starts a run and waits until something is mounted.
 fn started(dir: &Path) -> Child {
     let mut child =

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::proxy::Proxy;
-use crate::{Conditions, Counters, Schedule};
+use crate::{Conditions, Counters, Fault, Schedule};
 
 /// What a network is started with.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,12 @@ impl NetLab {
     /// When no thread can be had.
     pub fn follow(&self, schedule: Schedule) -> io::Result<()> {
         self.proxy.follow(schedule)
+    }
+
+    /// Spoils the next requests so, one each, whatever the conditions make likely; those after them are as before. What an earlier call
+    /// has left is forgotten.
+    pub fn spoil_next(&self, faults: &[Fault]) {
+        self.proxy.plan().next = faults.iter().copied().collect();
     }
 
     /// The conditions now.

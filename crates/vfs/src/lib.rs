@@ -25,6 +25,7 @@ mod vfs;
 pub use error::{Error, Result};
 pub use handles::{FileId, OpenMode};
 pub use headrace_flow::memory::MemoryPlan;
+pub use headrace_flow::reading::Fixed as FixedReads;
 pub use headrace_layout::InodeNo;
 pub use headrace_meta::{Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, SetAttr, Time, XattrMode};
 pub use headrace_volume::{LogStatus, Scrub, ScrubStatus};

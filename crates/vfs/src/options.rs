@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headrace_flow::reading::Fixed;
 use headrace_volume::Scrub;
 
 /// When a read changes the access time.
@@ -34,6 +35,8 @@ pub struct VfsOptions {
     pub writeback_age: Duration,
     /// How fast stored data is read again to find damage.
     pub scrub: Scrub,
+    /// Reads ahead by these numbers instead of what is measured. For measurements.
+    pub fixed_reads: Option<Fixed>,
 }
 
 impl Default for VfsOptions {
@@ -46,6 +49,7 @@ impl Default for VfsOptions {
             grace: Duration::from_secs(3600),
             writeback_age: Duration::from_secs(5),
             scrub: Scrub::default(),
+            fixed_reads: None,
         }
     }
 }

@@ -75,9 +75,10 @@ impl Vfs {
         let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
         let (streams, others) = (plan.streams, plan.reads - plan.streams);
         let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
+        let tuning = Tuning { fixed: options.fixed_reads, ..Tuning::default() };
         let vfs = Arc::new_cyclic(|vfs| Vfs {
             lender: Arc::default(),
-            fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, Tuning::default()),
+            fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, tuning),
             volume,
             runtime,
             inodes: InodeTable::new(),

@@ -4,6 +4,7 @@
 //! found by a variable in their environment, and the time of a process that was not waited for by another member is lost.
 
 mod cgroup;
+mod others;
 mod procfs;
 
 use std::ffi::OsStr;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use crate::failure::Result;
 pub use cgroup::Root;
+pub use others::{Others, wait_quiet};
 pub use procfs::{alive, children, drop_caches};
 
 /// Names the group of a process in its environment.

@@ -39,7 +39,7 @@ pub fn children() -> Duration {
 }
 
 /// Own time and that of children that were waited for: fields 14 to 17 of proc(5).
-fn ticks(stat: &str) -> Option<u64> {
+pub(super) fn ticks(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     (11..15).map(|n| fields.get(n)?.parse::<u64>().ok()).sum()
 }

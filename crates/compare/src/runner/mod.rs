@@ -15,6 +15,7 @@ use crate::report::results::{CaseInfo, Figure, Results, SubjectInfo};
 use crate::server::{Profile, Server};
 use crate::subjects::{self, Site, Subject};
 use crate::workspace::{Workspace, sweep};
+pub use machine::describe as machine;
 pub use prepare::fill_directory;
 use schedule::{Budget, turns};
 

@@ -12,7 +12,7 @@ use crate::failure::{Context, Failure, Result};
 struct Headrace {
     name: &'static str,
     family: Family,
-    options: &'static [&'static str],
+    options: Vec<String>,
     durability: &'static str,
 }
 
@@ -21,22 +21,27 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(Headrace {
             name: "headrace-local",
             family: Family::HeadraceLocal,
-            options: &[],
+            options: Vec::new(),
             durability: "soon after; fsync: this machine's disk",
         }),
-        Box::new(Headrace {
-            name: "headrace",
-            family: Family::HeadraceS3,
-            options: &[],
-            durability: "soon after; fsync: this machine's disk",
-        }),
+        with(Vec::new()),
         Box::new(Headrace {
             name: "headrace-bucket",
             family: Family::HeadraceS3,
-            options: &["-o", "durable=bucket"],
+            options: vec!["-o".into(), "durable=bucket".into()],
             durability: "soon after; fsync: the object store",
         }),
     ]
+}
+
+/// The one on the server, mounted with these arguments.
+pub fn with(options: Vec<String>) -> Box<dyn Subject> {
+    Box::new(Headrace {
+        name: "headrace",
+        family: Family::HeadraceS3,
+        options,
+        durability: "soon after; fsync: this machine's disk",
+    })
 }
 
 impl Headrace {
@@ -103,7 +108,7 @@ impl Subject for Headrace {
         let log = site.directory("log")?.join(self.name);
         let group = Group::new(site.workspace.groups()?, self.name)?;
         let mut command = group.command(headrace());
-        command.arg("mount").arg("--foreground").args(self.options).arg(self.url(site)?).arg(&at);
+        command.arg("mount").arg("--foreground").args(&self.options).arg(self.url(site)?).arg(&at);
         Headrace::environment(&mut command, site)?;
         // Its own command waits until all is in the store, and needs to find the mount.
         let program = headrace().display().to_string();

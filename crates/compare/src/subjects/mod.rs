@@ -19,6 +19,7 @@ use crate::failure::{Context, Result};
 use crate::server::Server;
 use crate::workspace::Workspace;
 pub use daemon::Daemon;
+pub use headrace::with as headrace_with;
 
 /// What all subjects share.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::job::Outcome;
+use super::job::{Moment, Outcome};
 
 /// Times of single operations that are kept for percentiles.
 const KEPT: usize = 200_000;
@@ -20,6 +20,8 @@ pub struct Clock {
     operations: u64,
     bytes: u64,
     times: Vec<Duration>,
+    /// Where it is asked for.
+    moments: Option<Vec<Moment>>,
 }
 
 impl Clock {
@@ -36,7 +38,13 @@ impl Clock {
             operations: 0,
             bytes: 0,
             times,
+            moments: None,
         }
+    }
+
+    /// Takes down when each operation ended, too.
+    pub fn watching(limit: Duration) -> Clock {
+        Clock { moments: Some(Vec::with_capacity(1024)), ..Clock::new(limit) }
     }
 
     /// A part of what is measured.
@@ -57,6 +65,9 @@ impl Clock {
         self.bytes += bytes;
         if self.times.len() < KEPT {
             self.times.push(took);
+        }
+        if let Some(moments) = self.moments.as_mut().filter(|moments| moments.len() < KEPT) {
+            moments.push(Moment { at: monotonic(), took: took.as_secs_f64(), bytes });
         }
         value
     }
@@ -91,7 +102,9 @@ impl Clock {
             outcome.aside += clock.aside;
             outcome.stopped |= clock.stopped;
             times.extend(clock.times);
+            outcome.moments.extend(clock.moments.into_iter().flatten());
         }
+        outcome.moments.sort_by(|a, b| a.at.total_cmp(&b.at));
         times.sort_unstable();
         outcome.p50 = quantile(&times, 50);
         outcome.p99 = quantile(&times, 99);
@@ -103,6 +116,12 @@ impl Clock {
 fn quantile(sorted: &[Duration], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).map(Duration::as_secs_f64)
+}
+
+/// Seconds on the machine's monotonic clock, the same for all processes.
+pub fn monotonic() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// Processor time of this process and of its children that were waited for.

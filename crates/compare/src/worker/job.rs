@@ -51,6 +51,35 @@ pub enum Work {
         /// By which call.
         access: Access,
     },
+    /// Reads from the first to the last byte, one thread for each section, and takes down when each read ended.
+    Watch {
+        /// What each thread reads.
+        threads: Vec<Section>,
+        /// Bytes of one call.
+        block: u64,
+    },
+    /// Gets a file in ranges, several at once, and writes it: no file system in between. Only the bytes are counted, not checked.
+    Get {
+        /// What.
+        objects: Objects,
+        /// Where it is written.
+        into: PathBuf,
+        /// Ranges at once.
+        connections: usize,
+        /// Bytes of a range.
+        request: u64,
+    },
+    /// Gets ranges anywhere in a file, one after the other, and checks them.
+    GetRandom {
+        /// Of what.
+        objects: Objects,
+        /// Bytes of a range.
+        block: u64,
+        /// Of the choice.
+        seed: u64,
+        /// Ranges.
+        operations: u64,
+    },
     /// Checks a file in which [`Order::Random`] writes were made.
     Rewritten {
         /// The file, with its content before.
@@ -121,6 +150,31 @@ pub struct Section {
     pub len: u64,
 }
 
+/// A file of known content, cut into objects of a bucket.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Objects {
+    /// `http://127.0.0.1:PORT`.
+    pub endpoint: String,
+    /// The bucket.
+    pub bucket: String,
+    /// Before the number of each object.
+    pub prefix: String,
+    /// What the file's content is a function of.
+    pub id: u64,
+    /// Bytes of the file.
+    pub len: u64,
+    /// Bytes of each object; the last one may have fewer.
+    pub each: u64,
+}
+
+impl Objects {
+    /// The object that has the byte at `offset` of the file, and where in it.
+    pub fn at(&self, offset: u64) -> (String, u64) {
+        let each = self.each.max(1);
+        (format!("{}{:04}", self.prefix, offset / each), offset % each)
+    }
+}
+
 /// In which order the blocks of a section are read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -181,6 +235,8 @@ impl Order {
 pub enum Access {
     /// `pread`.
     Pread,
+    /// `pread`, and each stream of [`Order::Interleaved`] has a descriptor of its own.
+    PreadApart,
     /// A mapping; what is timed is touching its pages for the first time.
     Mapped,
 }
@@ -234,6 +290,20 @@ pub struct Outcome {
     pub p50: Option<f64>,
     /// 99 of 100 operations took no longer than this, seconds.
     pub p99: Option<f64>,
+    /// When each read of [`Work::Watch`] ended, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Moment>,
+}
+
+/// A read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Its end, seconds on the machine's monotonic clock.
+    pub at: f64,
+    /// How long it took, seconds.
+    pub took: f64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 #[cfg(test)]

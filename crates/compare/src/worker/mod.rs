@@ -4,6 +4,7 @@
 //! Only the calls into the file system are timed. Making and checking content happens between them and is counted apart,
 //! as `aside`: about 0.1 s for a GiB.
 
+mod bare;
 mod clock;
 mod fio;
 mod job;
@@ -21,7 +22,10 @@ use std::time::Duration;
 use headrace_testbed::process;
 
 use crate::failure::{Context, Failure, Result};
-pub use job::{Access, Fsync, Job, Order, Outcome, Section, SmallAction, Work};
+pub use bare::{put, store};
+pub use clock::monotonic;
+pub use job::{Access, Fsync, Job, Moment, Objects, Order, Outcome, Section, SmallAction, Work};
+pub use read::WRONG_DATA;
 
 /// How much longer than its limit a worker may take before it is killed: one call may hang that long.
 const GRACE: Duration = Duration::from_secs(60);
@@ -80,6 +84,13 @@ pub fn perform(job: &Job) -> Result<Outcome> {
     let mut outcome = match &job.work {
         Work::Read { threads, order, block, access } => {
             read::read(threads, *order, *block, *access, job.limit)
+        }
+        Work::Watch { threads, block } => read::watch(threads, *block, job.limit),
+        Work::Get { objects, into, connections, request } => {
+            bare::get(objects, into, *connections, *request, job.limit)
+        }
+        Work::GetRandom { objects, block, seed, operations } => {
+            bare::get_random(objects, *block, *seed, *operations, job.limit)
         }
         Work::Rewritten { file, by, seed, operations, block } => {
             read::rewritten(file, *by, *seed, *operations, *block)

@@ -23,25 +23,42 @@ pub fn read(
     access: Access,
     limit: Duration,
 ) -> Result<Outcome> {
+    at_once(threads, &|sections: &Vec<Section>, content: &Content| {
+        let mut clock = Clock::new(limit);
+        for section in sections {
+            match access {
+                Access::Pread | Access::PreadApart => {
+                    pread(section, order, block, access, content, &mut clock)?;
+                }
+                Access::Mapped => mapped(section, order, block, content, &mut clock)?,
+            }
+        }
+        Ok(clock)
+    })
+}
+
+/// Reads each section in a thread, and takes down when each read ended.
+pub fn watch(threads: &[Section], block: u64, limit: Duration) -> Result<Outcome> {
+    at_once(threads, &|section: &Section, content: &Content| {
+        let mut clock = Clock::watching(limit);
+        pread(section, Order::Sequential, block, Access::Pread, content, &mut clock)?;
+        Ok(clock)
+    })
+}
+
+/// Does something in a thread for each of these; all start together.
+fn at_once<T: Sync>(each: &[T], body: &(dyn Fn(&T, &Content) -> Result<Clock> + Sync)) -> Result<Outcome> {
     let content = Content::default();
-    let start = Barrier::new(threads.len());
+    let start = Barrier::new(each.len());
     let clocks: Result<Vec<Clock>> = std::thread::scope(|scope| {
-        let spawn = |sections: &'_ Vec<Section>| {
+        let spawn = |one| {
             let (content, start) = (&content, &start);
-            let sections = sections.clone();
             scope.spawn(move || {
                 start.wait();
-                let mut clock = Clock::new(limit);
-                for section in &sections {
-                    match access {
-                        Access::Pread => pread(section, order, block, content, &mut clock)?,
-                        Access::Mapped => mapped(section, order, block, content, &mut clock)?,
-                    }
-                }
-                Ok(clock)
+                body(one, content)
             })
         };
-        let running: Vec<_> = threads.iter().map(spawn).collect();
+        let running: Vec<_> = each.iter().map(spawn).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Clock>>| {
             thread.join().unwrap_or_else(|_| Err(Failure::new("a reading thread panicked")))
         };
@@ -50,11 +67,25 @@ pub fn read(
     Ok(Clock::outcome(clocks?))
 }
 
-fn pread(section: &Section, order: Order, block: u64, content: &Content, clock: &mut Clock) -> Result<()> {
+fn pread(
+    section: &Section,
+    order: Order,
+    block: u64,
+    access: Access,
+    content: &Content,
+    clock: &mut Clock,
+) -> Result<()> {
     let named = |what: &str| format!("{what} {}", section.path.display());
-    let file = clock.timed(|| File::open(&section.path)).context(|| named("opening"))?;
+    let descriptors = match (access, order) {
+        (Access::PreadApart, Order::Interleaved { streams }) => streams.max(1),
+        _ => 1,
+    };
+    let opened: std::io::Result<Vec<File>> =
+        clock.timed(|| (0..descriptors).map(|_| File::open(&section.path)).collect());
+    let files = opened.context(|| named("opening"))?;
     let mut buffer = vec![0; block as usize];
-    for offset in order.offsets(section.len, block) {
+    // Streams take turns, so that the turn says which one it is.
+    for (offset, file) in order.offsets(section.len, block).zip(files.iter().cycle()) {
         if clock.over() {
             break;
         }
@@ -64,7 +95,7 @@ fn pread(section: &Section, order: Order, block: u64, content: &Content, clock: 
         clock
             .operation(|| (file.read_exact_at(part, at), len as u64))
             .context(|| format!("{} at {at}", named("reading")))?;
-        clock.aside(|| content.check(section.id, at, part)).map_err(|wrong| wrong_data(section, wrong))?;
+        clock.aside(|| content.check(section.id, at, part)).map_err(|at| wrong_data(section, at))?;
     }
     Ok(())
 }
@@ -91,7 +122,7 @@ fn mapped(section: &Section, order: Order, block: u64, content: &Content, clock:
                 mapping.copy(at as usize, part);
                 content.check(section.id, at, part)
             })
-            .map_err(|wrong| wrong_data(section, wrong))?;
+            .map_err(|at| wrong_data(section, at))?;
     }
     Ok(())
 }
@@ -100,7 +131,12 @@ fn mapped(section: &Section, order: Order, block: u64, content: &Content, clock:
 pub const WRONG_DATA: &str = "WRONG DATA";
 
 fn wrong_data(section: &Section, offset: u64) -> Failure {
-    Failure::new(format!("{WRONG_DATA}: {} at {offset} is not what was written", section.path.display()))
+    wrong(&section.path.display().to_string(), offset)
+}
+
+/// The failure of a check.
+pub fn wrong(what: &str, offset: u64) -> Failure {
+    Failure::new(format!("{WRONG_DATA}: {what} at {offset} is not what was written"))
 }
 
 /// Checks a file after random writes.
@@ -117,7 +153,7 @@ pub fn rewritten(file: &Section, by: u64, seed: u64, operations: u64, block: u64
             .operation(|| (opened.read_exact_at(part, offset), len))
             .context(|| format!("reading {} at {offset}", file.path.display()))?;
         let id = if new.contains(&offset) { by } else { file.id };
-        clock.aside(|| content.check(id, offset, part)).map_err(|wrong| wrong_data(file, wrong))?;
+        clock.aside(|| content.check(id, offset, part)).map_err(|at| wrong_data(file, at))?;
     }
     Ok(Clock::outcome(vec![clock]))
 }

@@ -31,7 +31,7 @@ impl Reads {
         self.send_demands(now);
         self.endpoint.streams(self.ring.len());
         let mut full = 0;
-        while self.endpoint.in_flight() < self.endpoint.allowed() && full < self.ring.len() {
+        while self.endpoint.in_flight() < self.allowed() && full < self.ring.len() {
             let Some((file, stream)) = self.ring.front().copied() else { break };
             match self.turn(now, mode, file, stream) {
                 Turn::Sent => full = 0,
@@ -65,7 +65,7 @@ impl Reads {
 
     /// Sends what somebody waits for. It may go somewhat beyond what is allowed: it is not to wait for what nobody waits for.
     fn send_demands(&mut self, now: Duration) {
-        let allowed = self.endpoint.allowed();
+        let allowed = self.allowed();
         let most = (allowed + (allowed / 4).max(2)).min(self.limits.requests.max(1));
         while self.endpoint.in_flight() < most {
             let Some((file, start)) = self.demands.pop_front() else { return };

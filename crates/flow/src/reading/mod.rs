@@ -18,5 +18,5 @@ mod types;
 mod whole;
 
 pub use reads::Reads;
-pub use tuning::Tuning;
+pub use tuning::{Fixed, Tuning};
 pub use types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};

@@ -12,7 +12,7 @@ use crate::backoff::Failure;
 use crate::endpoint::Endpoint;
 use crate::order::{Mode, Probe};
 use crate::streams::StreamId;
-use crate::window;
+use crate::window::{self, Window};
 
 /// A fetch under way.
 #[derive(Debug)]
@@ -165,12 +165,17 @@ impl Reads {
             let most = self.most_ahead(part);
             let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO).max(self.endpoint.lately());
             let bytes = range.end - range.start;
-            let window = self.tuning.window;
+            let (window, fixed) = (self.tuning.window, self.tuning.fixed);
             if let Some(state) = self.files.get_mut(&file) {
                 let before = state.ahead.len();
                 if let Some(ahead) = state.ahead_of(placed.stream, window, part) {
                     let ready_for = ready_for.unwrap_or_default();
-                    ahead.window.read(&window::Read { bytes, ready_for, waits, fetch, part, most });
+                    match fixed {
+                        Some(fixed) => ahead.window = Window::fixed(fixed.window),
+                        None => {
+                            ahead.window.read(&window::Read { bytes, ready_for, waits, fetch, part, most });
+                        }
+                    }
                 }
                 self.followed += (state.ahead.len() - before) as u64;
             }
@@ -346,7 +351,10 @@ impl Reads {
 
     /// Fetches that the endpoint is thought to make use of side by side.
     pub fn allowed(&self) -> usize {
-        self.endpoint.allowed()
+        match self.tuning.fixed {
+            Some(fixed) => fixed.fetches.clamp(1, self.limits.requests.max(1)),
+            None => self.endpoint.allowed(),
+        }
     }
 
     /// What was done so far.
@@ -367,6 +375,9 @@ impl Reads {
 
     /// Bytes of a fetch ahead: long enough to be mostly transfer and not mostly latency, short enough that there can be several.
     pub(super) fn part_size(&self) -> u64 {
+        if let Some(fixed) = self.tuning.fixed {
+            return 1 << fixed.part.min(self.limits.request_max).max(1).ilog2();
+        }
         let least = self.tuning.part_min.min(self.limits.request_max).max(1);
         let smallest = self.tuning.grain.saturating_mul(4).min(self.limits.request_max).max(1);
         let wanted = match (self.endpoint.latency_least(), self.endpoint.alone(least)) {
@@ -381,7 +392,7 @@ impl Reads {
         };
         let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
         // As many as are allowed are to fit: where memory is what limits, shorter fetches make more of it.
-        let fitting = self.usable() / self.endpoint.allowed().max(1) as u64;
+        let fitting = self.usable() / self.allowed().max(1) as u64;
         let fitting = (fitting as f64 * std::f64::consts::SQRT_2) as u64;
         let most = self.limits.request_max.min(share).min(fitting.max(least)).max(smallest);
         // Powers of two, so that parts of different streams of a file meet.
@@ -390,7 +401,7 @@ impl Reads {
 
     /// More than this ahead of one stream is of no use, bytes.
     fn most_ahead(&self, part: u64) -> u64 {
-        let flying = self.endpoint.allowed() as u64 * part;
+        let flying = self.allowed() as u64 * part;
         self.limits.memory.min(
             flying
                 .saturating_mul(self.tuning.windows_in_flight.max(1))
@@ -408,6 +419,9 @@ impl Reads {
 
     /// How fetches are sent at the moment.
     pub(super) fn mode(&mut self, now: Duration) -> Mode {
+        if self.tuning.fixed.is_some() {
+            return Mode::Wide;
+        }
         self.probe.under_way(now, self.flying_ahead, self.followed as usize);
         self.probe.wanted(now, !self.pending.is_empty() || !self.ring.is_empty());
         self.probe.mode(now)

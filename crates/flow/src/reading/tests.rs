@@ -184,6 +184,21 @@ fn one_reader_gets_what_many_fetches_bring() {
 }
 
 #[test]
+fn numbers_that_were_set_by_hand_are_kept_to() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+    let fixed = Fixed { window: 32 * MIB, fetches: 4, part: 2 * MIB };
+    let limits = Limits { memory: 256 * MIB, request_max: 8 * MIB, requests: 64 };
+    world.reads = Reads::new(Tuning { fixed: Some(fixed), ..Tuning::default() }, limits);
+    world.open(1, 1024 * MIB);
+    let rate = world.stream(1, 1024 * MIB, MIB);
+    // Each of the four takes its latency and its transfer, for two MiB.
+    let expected = 4.0 * 2.0 * MIB as f64 / (0.02 + 2.0 * MIB as f64 / 90e6);
+    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} of {expected}");
+    assert_eq!(world.largest, 2 * MIB);
+    assert_eq!(world.reads.windows().map(|(_, _, bytes)| bytes).max(), Some(32 * MIB));
+}
+
+#[test]
 fn a_length_that_is_told_with_each_read_changes_nothing() {
     let mut world = World::new(256 * MIB, Duration::from_millis(100), 20_000_000);
     let len = 512 * MIB;

@@ -43,6 +43,19 @@ pub struct Tuning {
     pub retry: Duration,
     /// The longest wait before a repetition.
     pub retry_max: Duration,
+    /// Nothing is measured: what a person set by hand. For measurements of what the rest of this decides.
+    pub fixed: Option<Fixed>,
+}
+
+/// Reading ahead with numbers that somebody chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed {
+    /// Bytes ahead of each stream, as far as memory goes.
+    pub window: u64,
+    /// Fetches in flight, of all streams together.
+    pub fetches: usize,
+    /// Bytes of a fetch, as far as [`super::Limits::request_max`] goes; what is no power of two is rounded down to one.
+    pub part: u64,
 }
 
 impl Default for Tuning {
@@ -65,6 +78,7 @@ impl Default for Tuning {
             patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),
+            fixed: None,
         }
     }
 }

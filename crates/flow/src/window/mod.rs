@@ -62,6 +62,11 @@ impl Window {
         Window { tuning, bytes, doubling: true, read: 0, waits: 0, least_ready: Duration::MAX, hungry: 0 }
     }
 
+    /// One of so many bytes, which stays so as long as it is not told of reads.
+    pub fn fixed(bytes: u64) -> Window {
+        Window { bytes, ..Window::new(Tuning::default(), bytes) }
+    }
+
     /// Bytes ahead of the reader that should be there or on their way.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::{
-    ByteSize, Compression, Durable, Lease, LogFormat, Retention, ScrubRate, Span, StoreOption, Switch,
-    Threads,
+    ByteSize, Compression, Durable, FixedReads, Lease, LogFormat, Retention, ScrubRate, Span, StoreOption,
+    Switch, Threads,
 };
 use crate::config::section;
 use crate::daemon::metrics::MetricsPlace;
@@ -210,6 +210,10 @@ pub struct MountSettings {
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<Threads>,
 
+    /// For measurements only: read ahead by these numbers instead of what is measured
+    #[arg(long, value_name = "WINDOW_MIB:FETCHES:PART_MIB", hide = true)]
+    pub fixed_reads: Option<FixedReads>,
+
     /// Where to log when in the background [default: /var/log/headrace/NAME.log for root, else
     /// $XDG_STATE_HOME/headrace/log/NAME.log]
     #[arg(long, value_name = "FILE")]
@@ -223,6 +227,7 @@ section!(MountSettings {
     scrub,
     metrics,
     threads,
+    fixed_reads,
     log_file,
 } lists { options });
 

@@ -252,6 +252,31 @@ impl FromStr for Threads {
     }
 }
 
+/// Reading ahead by hand: `WINDOW_MIB:FETCHES:PART_MIB`, the window of each stream, fetches in flight altogether, and the size
+/// of each, a power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedReads(pub headrace_vfs::FixedReads);
+
+impl FromStr for FixedReads {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = || {
+            BadValue(format!(
+                "\"{text}\" is not WINDOW_MIB:FETCHES:PART_MIB with 1 to 1024, 1 to 256, and 1, 2, 4 or 8"
+            ))
+        };
+        let numbers: Option<Vec<u64>> = text.trim().split(':').map(|number| number.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([window @ 1..=1024, fetches @ 1..=256, part @ (1 | 2 | 4 | 8)]) => {
+                let (window, fetches, part) = (window << 20, *fetches as usize, part << 20);
+                Ok(FixedReads(headrace_vfs::FixedReads { window, fetches, part }))
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -306,6 +331,27 @@ mod tests {
             ("7b", 7),
         ] {
             assert_eq!(text.parse::<ByteSize>(), Ok(ByteSize(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_by_hand_are_three_numbers() {
+        let fixed = headrace_vfs::FixedReads { window: 64 << 20, fetches: 16, part: 4 << 20 };
+        assert_eq!("64:16:4".parse(), Ok(FixedReads(fixed)));
+        for text in [
+            "",
+            "64",
+            "64:16",
+            "64:16:3",
+            "0:16:4",
+            "64:0:4",
+            "64:257:4",
+            "2048:1:1",
+            "64:16:4:1",
+            "a:b:c",
+            "-1:1:1",
+        ] {
+            assert!(text.parse::<FixedReads>().is_err(), "{text}");
         }
     }
 

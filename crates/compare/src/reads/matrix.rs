@@ -1,0 +1,134 @@
+//! The default against settings by hand.
+
+use std::collections::BTreeMap;
+
+use super::cell::Cell;
+use super::hand::Hand;
+use super::results::Results;
+use super::rig::Rig;
+use super::run::{Figure, Place, Run};
+use super::{Part, recovery};
+use crate::failure::{Failure, Result};
+use crate::worker::{Job, Work};
+
+/// Who decides by itself.
+pub const DEFAULT: &str = "default";
+/// Million bytes per second from the first read to the end.
+pub const RATE: &str = "rate";
+/// The same in the second half of the time: what it came to.
+pub const STEADY: &str = "steady";
+/// Settings that are measured again after the first time.
+const FINALISTS: usize = 2;
+/// Bytes of a read.
+const BLOCK: u64 = 1 << 20;
+
+pub fn measure(run: &mut Run<'_>, rig: &Rig) {
+    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| run.wants(&cell.name())).collect();
+    for repetition in run.repetitions(Part::Matrix) {
+        for (n, cell) in cells.iter().enumerate() {
+            let name = cell.name();
+            let mut hands = finalists(run.results(), &name);
+            if hands.is_empty() {
+                hands = Hand::candidates(cell).iter().map(Hand::to_string).collect();
+            }
+            let mut contenders = vec![DEFAULT.to_owned()];
+            contenders.extend(hands);
+            // Another one begins each time.
+            let turn = (repetition as usize + n) % contenders.len();
+            contenders.rotate_left(turn);
+            run.expect(contenders.len());
+            for contender in contenders {
+                let place = Place { part: Part::Matrix, row: &name, contender: &contender, repetition };
+                run.take(place, || read(rig, cell, &contender));
+            }
+        }
+    }
+}
+
+fn read(rig: &Rig, cell: &Cell, contender: &str) -> Result<Figure> {
+    let options = match contender {
+        DEFAULT => Vec::new(),
+        fixed => vec![format!("fixed-reads={fixed}")],
+    };
+    let work = Work::Watch { threads: rig.sections(cell.streams)?, block: BLOCK };
+    let job = Job { work, limit: rig.sizes().limit };
+    let (outcome, cost) = rig.cold(&options, cell.conditions(), &job)?;
+    let nothing = || Failure::new("nothing was read");
+    let (first, last) = outcome.moments.first().zip(outcome.moments.last()).ok_or_else(nothing)?;
+    // The first read began before it ended.
+    let (begun, end) = (first.at - first.took, last.at);
+    let whole = end - begun;
+    let steady = recovery::rate(&outcome.moments, &(begun + whole / 2.0..end)).unwrap_or(0.0);
+    let gets = cost.passed.operations.get("GetObject").copied().unwrap_or_default();
+    let values = BTreeMap::from([
+        // What it took: how large fetches were, and what they cost.
+        ("get_bytes", gets.bytes_sent as f64 / gets.requests.max(1) as f64),
+        ("cpu", cost.cpu.as_secs_f64() / (outcome.bytes.max(1) as f64 / f64::from(1 << 30))),
+        (RATE, outcome.bytes as f64 / 1e6 / whole),
+        (STEADY, steady),
+        ("memory", cost.memory as f64),
+        ("fetched", cost.passed.bytes_sent as f64 / outcome.bytes.max(1) as f64),
+    ]);
+    Ok((values, recovery::series(&outcome.moments, 0.1)))
+}
+
+/// Fixed settings of a cell that were best so far.
+fn finalists(results: &Results, row: &str) -> Vec<String> {
+    let mut all: Vec<(f64, &str)> = results
+        .contenders(Part::Matrix, row)
+        .into_iter()
+        .filter(|contender| *contender != DEFAULT)
+        .filter_map(|name| Some((results.value(Part::Matrix, row, name, RATE)?.median, name)))
+        .collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().take(FINALISTS).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide.
+pub fn best<'r>(results: &'r Results, row: &str) -> Option<(&'r str, f64)> {
+    let of = |name: &'r str| Some((name, results.value(Part::Matrix, row, name, RATE)?));
+    let all: Vec<_> = results
+        .contenders(Part::Matrix, row)
+        .into_iter()
+        .filter(|contender| *contender != DEFAULT)
+        .filter_map(of)
+        .collect();
+    let most = all.iter().map(|(_, rate)| rate.samples).max()?;
+    let often = all.into_iter().filter(|(_, rate)| rate.samples == most);
+    often.map(|(name, rate)| (name, rate.median)).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Sample;
+    use super::*;
+
+    fn sample(contender: &str, value: f64) -> Sample {
+        Sample {
+            part: Part::Matrix,
+            row: "r".into(),
+            contender: contender.into(),
+            repetition: 0,
+            failed: None,
+            values: BTreeMap::from([(RATE.to_owned(), value)]),
+            series: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_the_best_are_measured_again_and_luck_does_not_win() {
+        let mut results = Results::now();
+        results.samples = vec![
+            sample("a", 5.0),
+            sample(DEFAULT, 99.0),
+            sample("b", 9.0),
+            sample("c", 7.0),
+            sample("d", 1.0),
+        ];
+        assert_eq!(finalists(&results, "r"), ["b", "c"]);
+        assert_eq!(best(&results, "r"), Some(("b", 9.0)));
+        results.samples.extend([sample("c", 6.0), sample("a", 4.9)]);
+        assert_eq!(best(&results, "r"), Some(("c", 6.5)));
+        assert_eq!(best(&results, "other"), None);
+    }
+}

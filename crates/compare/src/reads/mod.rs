@@ -1,0 +1,119 @@
+//! Cold reads by themselves: what Headrace decides by measuring against what a person would set by hand, and against clients that
+//! have no file system to be. `docs/benchmarks.md` says what each part is and what is asked of it.
+
+mod cell;
+mod cpu;
+mod descriptors;
+mod faults;
+mod hand;
+mod many;
+mod matrix;
+mod one_get;
+mod recovery;
+mod report;
+pub mod results;
+mod rig;
+mod run;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Context, Failure, Result};
+use results::Results;
+use rig::Rig;
+pub use rig::Sizes;
+use run::Run;
+
+/// What can be measured by itself.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Defaults against fixed settings, on 27 networks and numbers of streams.
+    Matrix,
+    /// Processor time of a GiB against a bare client.
+    Cpu,
+    /// A random read of 4 KiB against one GET.
+    OneGet,
+    /// Streams on one descriptor against the same streams on descriptors of their own.
+    Descriptors,
+    /// 32 files at once, with the peers.
+    Many,
+    /// Throughput during and after faults.
+    Faults,
+}
+
+impl Part {
+    /// In the order of the report.
+    pub const ALL: [Part; 6] =
+        [Part::Matrix, Part::Cpu, Part::OneGet, Part::Descriptors, Part::Many, Part::Faults];
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Parts.
+    pub parts: Vec<Part>,
+    /// Beginnings of rows' names; all rows when empty.
+    pub rows: Vec<String>,
+    /// How often each row is repeated if time allows.
+    pub repeat: u32,
+    /// How much.
+    pub sizes: Sizes,
+    /// What an earlier run found: this one adds repetitions.
+    pub earlier: Option<Results>,
+    /// For all of it. What does not fit is reported as not measured.
+    pub budget: Duration,
+    /// Processors that others may have while a figure is taken; else it is taken again, twice at most.
+    pub noise: f64,
+    /// Where the data goes: a disk, not a tmpfs.
+    pub temporary: PathBuf,
+}
+
+/// Writes the JSON (`results.json`) and the report to `dir`. Gives the report.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn save(results: &Results, dir: &Path) -> Result<String> {
+    std::fs::create_dir_all(dir).context(|| format!("creating {}", dir.display()))?;
+    results.save(&dir.join("results.json"))?;
+    let text = report::render(results);
+    let path = dir.join("report.md");
+    std::fs::write(&path, &text).context(|| format!("writing {}", path.display()))?;
+    Ok(text)
+}
+
+/// Runs it. What could be measured is in the results even if much failed.
+///
+/// # Errors
+/// When nothing can be measured: no root, no server, no volume.
+pub fn run(options: &Options) -> Result<Results> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::new("needs root, to mount and to drop caches"));
+    }
+    let started = Instant::now();
+    let mut run = Run::new(options, started);
+    let wants = |part: &Part| options.parts.contains(part);
+    if Part::ALL.iter().any(|part| *part != Part::Many && wants(part)) {
+        let rig = Rig::start(options)?;
+        run.describe(&options.temporary, rig.describe(), rig.version());
+        for part in Part::ALL.iter().filter(|part| wants(part)) {
+            match part {
+                Part::Matrix => matrix::measure(&mut run, &rig),
+                Part::Cpu => cpu::measure(&mut run, &rig),
+                Part::OneGet => one_get::measure(&mut run, &rig),
+                Part::Descriptors => descriptors::measure(&mut run, &rig),
+                Part::Faults => faults::measure(&mut run, &rig),
+                Part::Many => {}
+            }
+        }
+    }
+    // It has a server and volumes of its own.
+    if wants(&Part::Many) {
+        many::measure(&mut run);
+    }
+    Ok(run.finish())
+}

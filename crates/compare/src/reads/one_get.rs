@@ -1,0 +1,67 @@
+//! A cold random read of 4 KiB against one GET of 32 KiB: what is fetched for it, and how much longer it takes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use headrace_netlab::{Conditions, Latency};
+
+use super::Part;
+use super::rig::{Rig, UNMEASURED};
+use super::run::{Figure, Place, Run};
+use crate::failure::Result;
+use crate::worker::{Access, Job, Order, Work};
+
+/// Median of one, milliseconds.
+pub const MEDIAN: &str = "median";
+/// Bytes that the store sent for one.
+pub const FETCHED: &str = "fetched";
+/// A read through Headrace.
+pub const OURS: &str = "read of 4 KiB";
+/// A GET by the bare client.
+pub const BARE: &str = "GET of 32 KiB";
+/// Bytes of a read, and of a GET.
+const READ: u64 = 4 << 10;
+const GET: u64 = 32 << 10;
+
+pub fn measure(run: &mut Run<'_>, rig: &Rig) {
+    let far =
+        Conditions { first_byte: Latency::constant(Duration::from_millis(20)), ..Conditions::default() };
+    let rows = [("loopback", Conditions::default()), ("20ms", far)];
+    for repetition in run.repetitions(Part::OneGet) {
+        for (row, network) in rows.iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
+            run.expect(2);
+            let mut both = [OURS, BARE];
+            both.rotate_left(repetition as usize % 2);
+            for contender in both {
+                let place = Place { part: Part::OneGet, row, contender, repetition };
+                let seed = 1 + u64::from(repetition);
+                run.take(place, || match contender {
+                    OURS => ours(rig, network, seed),
+                    _ => bare(rig, network, seed),
+                });
+            }
+        }
+    }
+}
+
+fn ours(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
+    let order = Order::Random { seed, operations: rig.sizes().random };
+    let work = Work::Read { threads: vec![rig.sections(1)?], order, block: READ, access: Access::Pread };
+    let (outcome, cost) = rig.cold(&[], network.clone(), &Job { work, limit: UNMEASURED })?;
+    let got = cost.passed.operations.get("GetObject").map_or(0, |traffic| traffic.bytes_sent);
+    Ok((values(outcome.p50, got, outcome.operations), Vec::new()))
+}
+
+fn bare(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
+    let operations = rig.sizes().random;
+    let work = Work::GetRandom { objects: rig.objects(), block: GET, seed, operations };
+    let outcome = rig.bare(network.clone(), work)?;
+    Ok((values(outcome.p50, outcome.bytes, outcome.operations), Vec::new()))
+}
+
+fn values(p50: Option<f64>, fetched: u64, operations: u64) -> BTreeMap<&'static str, f64> {
+    let each = fetched as f64 / operations.max(1) as f64;
+    let mut values = BTreeMap::from([(FETCHED, each)]);
+    values.extend(p50.map(|seconds| (MEDIAN, seconds * 1e3)));
+    values
+}

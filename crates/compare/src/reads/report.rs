@@ -1,0 +1,313 @@
+//! What was found, as tables with what is asked of it.
+
+use std::fmt::Write;
+
+use headrace_bench::report::{Align, Spread, Table, human};
+
+use super::results::Results;
+use super::{Part, cpu, descriptors, faults, many, matrix, one_get};
+
+/// The default reaches so much of the best setting by hand.
+const OF_BEST: f64 = 0.95;
+/// Processor time, at most so many times that of a bare client.
+const OF_BARE: f64 = 1.25;
+/// A random read takes at most so many times one GET, and fetches at most so many bytes.
+const OF_GET: f64 = 1.3;
+const FETCHED: f64 = 65_536.0;
+/// Streams on one descriptor reach so much of those on their own.
+const OF_APART: f64 = 0.9;
+/// Throughput is back after so many seconds.
+const BACK: f64 = 2.0;
+/// No read waits longer for a connection that is dead, milliseconds: that is when a fetch is sent a second time at the latest, when nothing
+/// is known of how long they take.
+const DEAD: f64 = 2_000.0;
+
+/// All of it as Markdown.
+pub fn render(results: &Results) -> String {
+    let mut out = String::new();
+    let machine = &results.machine;
+    let _ = writeln!(
+        out,
+        "{}; {}, {}, {} cores; {}; store: {}. Took {:.0} minutes. Medians, least and greatest in brackets.\n",
+        results.date,
+        machine.kernel,
+        machine.processor,
+        machine.cores,
+        results.headrace,
+        results.server,
+        (results.took_seconds / 60.0).ceil()
+    );
+    for part in Part::ALL.into_iter().filter(|part| !results.rows(*part).is_empty()) {
+        let mut section = Section::default();
+        match part {
+            Part::Matrix => of_matrix(results, &mut section),
+            Part::Cpu => of_cpu(results, &mut section),
+            Part::OneGet => of_one_get(results, &mut section),
+            Part::Descriptors => of_descriptors(results, &mut section),
+            Part::Many => of_many(results, &mut section),
+            Part::Faults => of_faults(results, &mut section),
+        }
+        out += &section.text;
+        let failed = results.samples.iter().filter(|one| one.part == part);
+        for sample in failed {
+            if let Some(why) = &sample.failed {
+                section.misses.push(format!("{} {}: {why}", sample.row, sample.contender));
+            }
+        }
+        if section.misses.is_empty() {
+            out += "All as asked.\n\n";
+        } else {
+            let _ = writeln!(out, "Not as asked:\n\n- {}\n", section.misses.join("\n- "));
+        }
+    }
+    if !results.not_measured.is_empty() {
+        let _ = writeln!(out, "Not measured:\n\n- {}\n", results.not_measured.join("\n- "));
+    }
+    out
+}
+
+/// What is said of a part.
+#[derive(Default)]
+struct Section {
+    text: String,
+    misses: Vec<String>,
+}
+
+impl Section {
+    fn begin(&mut self, title: &str) {
+        let _ = writeln!(self.text, "### {title}\n");
+    }
+
+    fn table(&mut self, table: &Table) {
+        let _ = writeln!(self.text, "{}", table.markdown());
+    }
+
+    /// Takes down what is not as asked.
+    fn ask(&mut self, good: bool, what: impl FnOnce() -> String) {
+        if !good {
+            self.misses.push(what());
+        }
+    }
+}
+
+fn spread(value: Option<Spread>) -> String {
+    match value {
+        None => "-".into(),
+        Some(one) if one.samples == 1 => human::measured(one.median),
+        Some(one) => {
+            let all = [one.median, one.min, one.max].map(human::measured);
+            format!("{} ({}-{})", all[0], all[1], all[2])
+        }
+    }
+}
+
+fn ratio(of: Option<Spread>, to: Option<Spread>) -> Option<f64> {
+    Some(of?.median / to?.median)
+}
+
+fn shown(ratio: Option<f64>) -> String {
+    ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"))
+}
+
+fn columns(names: &[&'static str]) -> Table {
+    let mut columns: Vec<(&str, Align)> = names.iter().map(|name| (*name, Align::Right)).collect();
+    if let Some(first) = columns.first_mut() {
+        first.1 = Align::Left;
+    }
+    Table::new(&columns)
+}
+
+fn of_matrix(results: &Results, to: &mut Section) {
+    to.begin("Defaults against settings by hand");
+    let mut table = columns(&[
+        "network, streams",
+        "default, MB/s",
+        "second half",
+        "best by hand, MB/s",
+        "second half",
+        "window:fetches:part, MiB",
+        "of best",
+        "of best, second half",
+    ]);
+    let part = Part::Matrix;
+    for row in results.rows(part) {
+        let value = |contender: &str, name| results.value(part, row, contender, name);
+        let (default, default_steady) =
+            (value(matrix::DEFAULT, matrix::RATE), value(matrix::DEFAULT, matrix::STEADY));
+        let best = matrix::best(results, row).map(|(name, _)| name);
+        let of = |name| best.and_then(|best| value(best, name));
+        let (rate, steady) = (of(matrix::RATE), of(matrix::STEADY));
+        let (whole, half) = (ratio(default, rate), ratio(default_steady, steady));
+        let (name, cells) = (best.unwrap_or("-"), [default, default_steady, rate, steady].map(spread));
+        to.ask(whole.is_none_or(|whole| whole >= OF_BEST), || {
+            format!("{row}: {} of {name} ({} in the second half)", shown(whole), shown(half))
+        });
+        let mut line = vec![row.to_owned()];
+        line.extend(cells);
+        line.extend([name.to_owned(), shown(whole), shown(half)]);
+        table.row(line);
+    }
+    to.table(&table);
+}
+
+fn of_cpu(results: &Results, to: &mut Section) {
+    to.begin("Processor seconds for a GiB, cold, loopback");
+    let mut table = columns(&["readers", "headrace", "its reader", "MB/s", "bare GETs", "MB/s", "ratio"]);
+    let part = Part::Cpu;
+    for row in results.rows(part) {
+        let ours = |name| results.value(part, row, cpu::OURS, name);
+        let bare = |name| results.value(part, row, cpu::BARE, name);
+        let times = ratio(ours(cpu::CPU), bare(cpu::CPU));
+        to.ask(times.is_none_or(|times| times <= OF_BARE), || {
+            format!("{row}: {} times a bare client, asked for is {OF_BARE}", shown(times))
+        });
+        table.row(vec![
+            row.to_owned(),
+            spread(ours(cpu::CPU)),
+            spread(ours(cpu::READER)),
+            spread(ours(cpu::RATE)),
+            spread(bare(cpu::CPU)),
+            spread(bare(cpu::RATE)),
+            shown(times),
+        ]);
+    }
+    to.table(&table);
+}
+
+fn of_one_get(results: &Results, to: &mut Section) {
+    to.begin("One random read, cold");
+    let mut table =
+        columns(&["network", "read of 4 KiB, ms", "fetched, bytes", "GET of 32 KiB, ms", "ratio"]);
+    let part = Part::OneGet;
+    for row in results.rows(part) {
+        let ours = |name| results.value(part, row, one_get::OURS, name);
+        let (median, fetched) = (ours(one_get::MEDIAN), ours(one_get::FETCHED));
+        let get = results.value(part, row, one_get::BARE, one_get::MEDIAN);
+        let times = ratio(median, get);
+        to.ask(times.is_none_or(|times| times <= OF_GET), || {
+            format!("{row}: {} times one GET, asked for is {OF_GET}", shown(times))
+        });
+        to.ask(fetched.is_none_or(|fetched| fetched.max <= FETCHED), || {
+            format!("{row}: {} bytes fetched for a read, asked for are {FETCHED}", spread(fetched))
+        });
+        table.row(vec![row.to_owned(), spread(median), spread(fetched), spread(get), shown(times)]);
+    }
+    to.table(&table);
+}
+
+fn of_descriptors(results: &Results, to: &mut Section) {
+    to.begin("Streams in turns on one descriptor, 128 KiB");
+    let mut table = columns(&["network, streams", "one descriptor, MB/s", "own descriptors, MB/s", "ratio"]);
+    let part = Part::Descriptors;
+    for row in results.rows(part) {
+        let one = results.value(part, row, descriptors::ONE, descriptors::RATE);
+        let apart = results.value(part, row, descriptors::APART, descriptors::RATE);
+        let of = ratio(one, apart);
+        to.ask(of.is_none_or(|of| of >= OF_APART), || {
+            format!("{row}: {} of the same on own descriptors, asked for is {OF_APART}", shown(of))
+        });
+        table.row(vec![row.to_owned(), spread(one), spread(apart), shown(of)]);
+    }
+    to.table(&table);
+}
+
+fn of_many(results: &Results, to: &mut Section) {
+    to.begin("32 files at once, 256 KiB");
+    let mut table = columns(&["who", "network", "MB/s", "headrace is so many times as fast"]);
+    let part = Part::Many;
+    for row in results.rows(part) {
+        let ours = results.value(part, row, many::OURS, many::RATE);
+        for who in results.contenders(part, row) {
+            let theirs = results.value(part, row, who, many::RATE);
+            let times = ratio(ours, theirs).filter(|_| who != many::OURS);
+            to.ask(times.is_none_or(|times| times > 1.0), || format!("{row}: {} times {who}", shown(times)));
+            table.row(vec![who.to_owned(), row.to_owned(), spread(theirs), shown(times)]);
+        }
+    }
+    to.table(&table);
+}
+
+fn of_faults(results: &Results, to: &mut Section) {
+    to.begin("Faults: 20 ms, 90 MB/s per connection, 120 MB/s in all");
+    let mut table = columns(&[
+        "fault, streams",
+        "before, MB/s",
+        "during",
+        "back after, s",
+        "longest read before, ms",
+        "during, ms",
+        "requests hit",
+    ]);
+    let part = Part::Faults;
+    for row in results.rows(part) {
+        let value = |name| results.value(part, row, faults::OURS, name);
+        let (back, never) = (value(faults::BACK), value(faults::NEVER));
+        let not_at_all = never.is_some_and(|never| never.max > 0.0);
+        let late = back.is_some_and(|back| back.max > BACK) || not_at_all;
+        to.ask(!late, || {
+            let more = if not_at_all { ", or not while it was watched" } else { "" };
+            format!("{row}: back after {} s{more}, asked for are {BACK}", spread(back))
+        });
+        let longest = value(faults::LONGEST_DURING);
+        let hung = longest.is_some_and(|longest| longest.max > DEAD) && faults::is_dead_connection(row);
+        to.ask(!hung, || {
+            format!(
+                "{row}: a read took {} ms while connections were dead, asked for are {DEAD}",
+                spread(longest)
+            )
+        });
+        let mut line = vec![row.to_owned()];
+        line.extend([value(faults::BEFORE), value(faults::DURING)].map(spread));
+        line.push(if not_at_all { format!("{}, or more", spread(back)) } else { spread(back) });
+        let rest = [faults::LONGEST_BEFORE, faults::LONGEST_DURING, faults::FAULTS];
+        line.extend(rest.map(|name| spread(value(name))));
+        table.row(line);
+    }
+    to.table(&table);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::results::Sample;
+    use super::*;
+
+    fn sample(part: Part, row: &str, contender: &str, values: &[(&str, f64)]) -> Sample {
+        let values: BTreeMap<String, f64> =
+            values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let (row, contender) = (row.to_owned(), contender.to_owned());
+        Sample { part, row, contender, repetition: 0, failed: None, values, series: Vec::new() }
+    }
+
+    #[test]
+    fn what_misses_what_is_asked_is_named() {
+        let mut results = Results::now();
+        results.samples = vec![
+            sample(Part::Matrix, "1ms/20MB/1", "default", &[("rate", 96.0)]),
+            sample(Part::Matrix, "1ms/20MB/1", "8:4:4", &[("rate", 100.0)]),
+            sample(Part::Matrix, "20ms/20MB/1", "default", &[("rate", 80.0)]),
+            sample(Part::Matrix, "20ms/20MB/1", "8:4:4", &[("rate", 100.0)]),
+            sample(Part::Cpu, "1 stream", cpu::OURS, &[("cpu", 1.2)]),
+            sample(Part::Cpu, "1 stream", cpu::BARE, &[("cpu", 1.0)]),
+            sample(Part::Faults, "503/1", faults::OURS, &[("back", 0.4), ("never", 0.0)]),
+            sample(Part::Faults, "reset/1", faults::OURS, &[("back", 2.4), ("never", 0.0)]),
+            sample(Part::Faults, "stall/1", faults::OURS, &[("back", 0.1), ("never", 1.0)]),
+            sample(Part::Faults, "hang/1", faults::OURS, &[("back", 0.0), ("longest_during", 2_100.0)]),
+            sample(Part::Faults, "503/4", faults::OURS, &[("back", 0.0), ("longest_during", 3_000.0)]),
+        ];
+        let mut lost = sample(Part::Faults, "stall/4", faults::OURS, &[]);
+        lost.failed = Some("WRONG DATA: f at 7".into());
+        results.samples.push(lost);
+        let report = render(&results);
+        let misses: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+        assert_eq!(misses.len(), 5, "{report}");
+        assert!(misses[0].starts_with("20ms/20MB/1: 0.80 of 8:4:4"), "{report}");
+        assert!(misses[1].starts_with("reset/1: back after 2.40 s"), "{report}");
+        assert!(misses[2].starts_with("stall/1") && misses[2].contains("not while"), "{report}");
+        assert!(misses[3].starts_with("hang/1: a read took 2,100 ms"), "{report}");
+        assert!(misses[4].contains("WRONG DATA"), "{report}");
+        assert_eq!(results.wrong_data().len(), 1);
+        assert!(report.contains("All as asked."), "{report}");
+    }
+}

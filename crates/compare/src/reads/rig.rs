@@ -1,0 +1,226 @@
+//! A server, a volume with files of known content, and the same as plain objects.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headrace_netlab::{Conditions, Counters};
+
+use super::Options;
+use crate::account::drop_caches;
+use crate::dataset::DataFile;
+use crate::failure::{Context, Failure, Result};
+use crate::server::{Profile, Server};
+use crate::subjects::{Mount, Site, headrace_with};
+use crate::worker::{self, Fsync, Job, Objects, Order, Outcome, Section, Work};
+use crate::workspace::{Workspace, sweep};
+
+/// Making the data, or checking it, takes no longer than this.
+pub const UNMEASURED: Duration = Duration::from_secs(600);
+/// Bytes of each plain object.
+const OBJECT: u64 = 64 << 20;
+/// What their content is a function of.
+const OBJECTS_ID: u64 = 0x4000;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sizes {
+    /// Bytes of the one large file; 4 streams have files of a quarter each, 32 streams a thirty-second each.
+    pub big: u64,
+    /// Bytes of the plain objects together.
+    pub objects: u64,
+    /// When reading is stopped: what was done until then counts.
+    pub limit: Duration,
+    /// Random reads.
+    pub random: u64,
+    /// Before a fault, while it lasts, and after it.
+    pub fault: [Duration; 3],
+}
+
+impl Sizes {
+    /// For figures that are published.
+    pub fn full() -> Sizes {
+        Sizes {
+            big: 1280 << 20,
+            objects: 512 << 20,
+            limit: Duration::from_millis(2_500),
+            random: 500,
+            fault: [3_000, 3_000, 4_000].map(Duration::from_millis),
+        }
+    }
+
+    /// For a first look.
+    pub fn quick() -> Sizes {
+        Sizes {
+            big: 640 << 20,
+            objects: 256 << 20,
+            limit: Duration::from_millis(1_200),
+            random: 200,
+            fault: [1_500, 1_000, 2_000].map(Duration::from_millis),
+        }
+    }
+
+    /// For the tests of this program.
+    pub fn tiny() -> Sizes {
+        Sizes {
+            big: 32 << 20,
+            objects: 8 << 20,
+            limit: Duration::from_millis(500),
+            random: 10,
+            fault: [200, 100, 200].map(Duration::from_millis),
+        }
+    }
+}
+
+/// What reading cost besides time.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    /// Processor time of the daemon.
+    pub cpu: Duration,
+    /// Peak of its resident memory, bytes.
+    pub memory: u64,
+    /// What passed the network.
+    pub passed: Counters,
+}
+
+/// All that measuring needs.
+#[derive(Debug)]
+pub struct Rig {
+    site: Site,
+    sizes: Sizes,
+}
+
+impl Rig {
+    /// Starts the server, and makes the volume and the objects.
+    pub fn start(options: &Options) -> Result<Rig> {
+        sweep(&options.temporary);
+        let workspace = Workspace::new(&options.temporary)?;
+        let server = Server::start(workspace.path())?;
+        let rig = Rig { site: Site::new(workspace, server), sizes: options.sizes };
+        let subject = headrace_with(Vec::new());
+        subject.format(&rig.site)?;
+        let mount = subject.mount(&rig.site)?;
+        for file in [1, 4, 32].into_iter().flat_map(|streams| rig.files(streams)) {
+            let file = Section { path: file.at(mount.path()), id: file.id, from: 0, len: file.len };
+            let work = Work::Write { file, order: Order::Sequential, block: 1 << 20, sync: Fsync::Never };
+            worker::perform(&Job { work, limit: UNMEASURED })?;
+        }
+        mount.unmount()?;
+        worker::put(&rig.objects())?;
+        Ok(rig)
+    }
+
+    /// How much.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// What serves, for the report.
+    pub fn describe(&self) -> String {
+        self.site.server.describe()
+    }
+
+    /// What Headrace says its version is.
+    pub fn version(&self) -> String {
+        headrace_with(Vec::new()).version()
+    }
+
+    /// The files for so many streams.
+    fn files(&self, streams: u64) -> Vec<DataFile> {
+        let len = self.sizes.big / streams;
+        let file = |n| DataFile { name: format!("of-{streams}-{n:02}"), id: (streams << 8) + n, len };
+        (0..streams).map(file).collect()
+    }
+
+    /// The same, to be read: `streams` is 1, 4 or 32.
+    pub fn sections(&self, streams: u64) -> Result<Vec<Section>> {
+        let root = headrace_with(Vec::new()).root(&self.site)?;
+        let section = |file: DataFile| Section { path: file.at(&root), id: file.id, from: 0, len: file.len };
+        Ok(self.files(streams).into_iter().map(section).collect())
+    }
+
+    /// The plain objects.
+    pub fn objects(&self) -> Objects {
+        Objects {
+            endpoint: self.site.server.endpoint(),
+            bucket: "objects".into(),
+            prefix: "plain/".into(),
+            id: OBJECTS_ID,
+            len: self.sizes.objects,
+            each: OBJECT,
+        }
+    }
+
+    /// A file outside of all that is measured.
+    pub fn scratch(&self) -> Result<PathBuf> {
+        Ok(self.site.directory("scratch")?.join("file"))
+    }
+
+    /// Mounts Headrace afresh with these `-o` options, with all caches empty, and reads.
+    pub fn cold(&self, options: &[String], network: Conditions, job: &Job) -> Result<(Outcome, Cost)> {
+        self.cold_while(options, network, job, |_| Ok(())).map(|(outcome, cost, ())| (outcome, cost))
+    }
+
+    /// The same, and does something to the network meanwhile.
+    pub fn cold_while<T: Send>(
+        &self,
+        options: &[String],
+        network: Conditions,
+        job: &Job,
+        meanwhile: impl FnOnce(&Server) -> Result<T>,
+    ) -> Result<(Outcome, Cost, T)> {
+        let args = options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
+        self.site.server.set(Profile::Loopback)?;
+        let mount = headrace_with(args).mount(&self.site)?;
+        let done = self.measured(&mount, network, job, meanwhile);
+        self.site.server.spoil_next(&[]);
+        self.site.server.set(Profile::Loopback)?;
+        // What failed there is the result; what fails here only adds to it.
+        let unmounted = mount.unmount();
+        let done = done?;
+        unmounted.map(|_| done)
+    }
+
+    fn measured<T: Send>(
+        &self,
+        mount: &Mount<'_>,
+        network: Conditions,
+        job: &Job,
+        meanwhile: impl FnOnce(&Server) -> Result<T>,
+    ) -> Result<(Outcome, Cost, T)> {
+        let server = &self.site.server;
+        server.set_conditions(network)?;
+        drop_caches()?;
+        mount.reset_peak();
+        let (counters, cpu) = (server.counters(), mount.cpu());
+        let (outcome, done) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| worker::run(job));
+            let done = meanwhile(server);
+            let outcome =
+                reading.join().unwrap_or_else(|_| Err(Failure::new("the thread of a worker panicked")));
+            (outcome, done)
+        });
+        let cost = Cost {
+            cpu: mount.cpu().saturating_sub(cpu),
+            memory: mount.peak_memory(),
+            passed: server.counters().since(&counters),
+        };
+        Ok((outcome?, cost, done?))
+    }
+
+    /// Does something without Headrace.
+    pub fn bare(&self, network: Conditions, work: Work) -> Result<Outcome> {
+        self.site.server.set_conditions(network)?;
+        drop_caches()?;
+        let done = worker::run(&Job { work, limit: UNMEASURED });
+        self.site.server.set(Profile::Loopback)?;
+        done
+    }
+
+    /// Checks a whole file that is not on a mount.
+    pub fn check(&self, path: &Path, id: u64, len: u64) -> Result<()> {
+        let file = Section { path: path.to_owned(), id, from: 0, len };
+        let work = Work::Watch { threads: vec![file], block: 1 << 20 };
+        let checked = worker::perform(&Job { work, limit: UNMEASURED });
+        checked.map(drop).context(|| "what the bare client wrote".into())
+    }
+}

@@ -95,6 +95,7 @@ mod tests {
             prop_assert_eq!(later.bytes(), model.range(cut..).count() as u64);
             set.forget_from(cut);
             prop_assert_eq!(set.bytes(), model.range(..cut).count() as u64);
+            prop_assert!(set.iter().chain(later.iter()).all(|range| range.start < range.end));
         }
     }
 }

@@ -263,6 +263,21 @@ fn a_streams_reader_waits_for_no_more_than_memory_has_room_for() {
     }
 }
 
+#[test]
+fn what_comes_after_a_streams_read_takes_no_memory_that_is_kept_for_others() {
+    // Of 4 MiB 256 KiB are kept; 3.5 MiB are in use: there is room for the reads, and for 128 KiB.
+    let mut driven = driven(4 * MIB);
+    driven.read(1, 200 * MIB..203 * MIB + 512 * KIB);
+    driven.settle(MS);
+    driven.read(1, 40 * MIB..40 * MIB + 64 * KIB);
+    driven.settle(MS);
+    driven.sent();
+    driven.read(1, 40 * MIB + 64 * KIB..40 * MIB + 128 * KIB);
+    let first = driven.sent().first().map(|sent| sent.range.clone());
+    assert_eq!(first, Some(40 * MIB + 64 * KIB..40 * MIB + 128 * KIB));
+    assert!(driven.reads.held() <= 4 * MIB - 256 * KIB);
+}
+
 /// So many reads, one after the other, of a store that answers within 20 ms.
 fn quick(driven: &mut Driven, count: u64) {
     for n in 0..count {
@@ -331,15 +346,20 @@ fn if_one_of_two_attempts_fails_the_other_still_counts() {
 }
 
 #[test]
-fn there_is_no_second_attempt_without_memory_for_it() {
-    let mut driven = driven(64 * MIB);
-    quick(&mut driven, 150);
-    let held = driven.reads.held();
-    driven.memory(held + 127 * KIB);
-    driven.read(1, AT..AT + 64 * KIB);
-    driven.one();
-    driven.pass(Duration::from_secs(5));
-    driven.wake();
-    assert!(driven.sent().is_empty());
-    assert_eq!(driven.reads.stats().hedges, 0);
+fn a_second_attempt_needs_memory_for_what_is_missing() {
+    for (spare, sent) in [(118 * KIB - 1, 0), (118 * KIB, 1)] {
+        let mut driven = driven(64 * MIB);
+        quick(&mut driven, 150);
+        let held = driven.reads.held();
+        driven.memory(held + spare);
+        driven.read(1, AT..AT + 64 * KIB);
+        let late = driven.one().fetch;
+        driven.arrive(late, 10 * KIB);
+        driven.pass(Duration::from_secs(5));
+        driven.wake();
+        let ranges = driven.ranges();
+        assert_eq!((ranges.len(), driven.reads.stats().hedges), (sent, sent as u64));
+        assert!(ranges.iter().all(|range| *range == (AT + 10 * KIB..AT + 64 * KIB)));
+        assert_eq!(driven.reads.held(), held + 64 * KIB + sent as u64 * 54 * KIB);
+    }
 }

@@ -278,6 +278,30 @@ fn what_comes_after_a_streams_read_takes_no_memory_that_is_kept_for_others() {
     assert!(driven.reads.held() <= 4 * MIB - 256 * KIB);
 }
 
+#[test]
+fn what_failed_was_given_up_and_is_wanted_again_is_fetched_once() {
+    let mut driven = driven(64 * MIB);
+    driven.whole(1, 0..64 * KIB, 20 * MS);
+    let ahead = driven.flying.keys().next_back().copied().expect("more is fetched");
+    let lost = driven.flying[&ahead].0.range.clone();
+    driven.fail(ahead, Failure::Transient);
+    driven.memory(0);
+    driven.memory(64 * MIB);
+    driven.read(1, lost.clone());
+    let others = |driven: &Driven| {
+        driven
+            .flying
+            .values()
+            .filter(|(sent, _)| sent.range.start < lost.end && lost.start < sent.range.end)
+            .count()
+    };
+    assert_eq!(others(&driven), 1);
+    // The time comes at which it was to be tried again.
+    driven.pass(Duration::from_millis(100));
+    driven.wake();
+    assert_eq!(others(&driven), 1);
+}
+
 /// So many reads, one after the other, of a store that answers within 20 ms.
 fn quick(driven: &mut Driven, count: u64) {
     for n in 0..count {

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_promised_and_what_the_kernel_is_told() {
         assert_eq!((MIN_CEILING, OVERHEAD, MAX_REQUEST), (64 << 20, 64 << 20, 1 << 20));
-        assert!(REQUEST_BUFFER > MAX_REQUEST && REQUEST_BUFFER < MAX_REQUEST + (64 << 10));
+        assert_eq!(REQUEST_BUFFER, (1 << 20) + 12_288, "three pages beside the data");
     }
 
     #[test]

@@ -181,8 +181,10 @@ impl Reads {
         } else {
             // Those too that have what they need of it and wait for others: it goes.
             let range = part.range.clone();
+            // Those that wait for memory have no part of it yet.
             let hit = |pending: &Pending| {
-                pending.file == file && pending.range.start < range.end && range.start < pending.range.end
+                let overlaps = pending.range.start < range.end && range.start < pending.range.end;
+                pending.waits > 0 && pending.file == file && overlaps
             };
             let mut hit: Vec<RequestId> = self
                 .pending

@@ -115,7 +115,7 @@ fn a_read_that_fits_exactly_is_let_in_and_one_that_never_fits_goes_alone() {
     driven.take(answered[0]);
     assert!(driven.sent().is_empty(), "something is held still");
     driven.take(answered[1]);
-    assert_eq!(driven.ranges(), [3 * AT..3 * AT + 5 * MIB]);
+    assert_eq!(driven.one().range, 3 * AT..3 * AT + 5 * MIB);
     let other = driven.read(1, 4 * AT..4 * AT + 32 * KIB);
     assert!(driven.sent().is_empty(), "nothing goes beside it");
     driven.settle(MS);
@@ -300,6 +300,28 @@ fn what_failed_was_given_up_and_is_wanted_again_is_fetched_once() {
     driven.pass(Duration::from_millis(100));
     driven.wake();
     assert_eq!(others(&driven), 1);
+}
+
+#[test]
+fn who_waits_for_memory_is_not_failed_by_what_others_wait_for() {
+    let mut driven = Driven::new(Limits { request_max: MIB, ..limits(2 * MIB) });
+    driven.open(1, LEN);
+    let fails = driven.read(1, AT..AT + MIB);
+    let lost = driven.one().fetch;
+    let beside = driven.read(1, AT + MIB + 32 * KIB..AT + 2 * MIB);
+    let fetch = driven.one().fetch;
+    let waits = driven.read(1, AT..AT + 3 * MIB);
+    assert!(driven.sent().is_empty(), "there is no memory for it");
+    driven.fail(lost, Failure::Permanent);
+    assert_eq!(driven.failed, [fails]);
+    driven.finish(fetch);
+    // What is answered is kept until it is taken, whatever becomes of others.
+    driven.memory(0);
+    assert!(driven.is_answered(beside) && driven.released.is_empty());
+    driven.take(beside);
+    driven.memory(8 * MIB);
+    driven.settle(MS);
+    assert!(driven.is_answered(waits));
 }
 
 /// So many reads, one after the other, of a store that answers within 20 ms.

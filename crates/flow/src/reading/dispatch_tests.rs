@@ -28,7 +28,7 @@ fn what_is_fetched_ahead_is_for_nobody_yet_and_follows_what_is_read() {
 fn elsewhere_nothing_is_fetched_ahead_of_a_first_read() {
     let mut driven = driven(limits(64 * MIB), 1);
     driven.read(1, 100 * MIB..100 * MIB + 64 * KIB);
-    assert_eq!(driven.ranges(), [100 * MIB..100 * MIB + 64 * KIB]);
+    assert_eq!(driven.one().range, 100 * MIB..100 * MIB + 64 * KIB);
     assert_eq!(driven.reads.windows().count(), 0);
     driven.read(1, 100 * MIB + 64 * KIB..100 * MIB + 128 * KIB);
     let sent = driven.sent();
@@ -184,6 +184,29 @@ fn what_is_there_already_is_passed_over() {
         "and what is behind it is fetched: {ranges:?}"
     );
     driven.take(request);
+}
+
+#[test]
+fn nothing_is_fetched_behind_a_reader_that_went_on_beyond_what_was_fetched() {
+    let mut driven = driven(limits(64 * MIB), 2);
+    driven.whole(1, 0..64 * KIB, 20 * MS);
+    driven.settle(20 * MS);
+    let edge = driven.sent().iter().map(|sent| sent.range.end).max().expect("it is fetched ahead");
+    let reader = edge + MIB + 64 * KIB;
+    driven.whole(1, edge + MIB..reader, 20 * MS);
+    driven.settle(20 * MS);
+    let ahead: Vec<_> = driven.sent().into_iter().filter(|sent| sent.ahead).collect();
+    assert!(!ahead.is_empty() && ahead.iter().all(|sent| sent.range.start >= reader), "{ahead:?}");
+    // Backward.
+    driven.whole(2, 100 * MIB..101 * MIB, 20 * MS);
+    driven.whole(2, 99 * MIB..100 * MIB, 20 * MS);
+    driven.settle(20 * MS);
+    let edge = driven.sent().iter().map(|sent| sent.range.start).min().expect("it is fetched ahead");
+    let reader = edge - MIB - 64 * KIB;
+    driven.whole(2, reader..edge - MIB, 20 * MS);
+    driven.settle(20 * MS);
+    let ahead: Vec<_> = driven.sent().into_iter().filter(|sent| sent.ahead).collect();
+    assert!(!ahead.is_empty() && ahead.iter().all(|sent| sent.range.end <= reader), "{ahead:?}");
 }
 
 #[test]

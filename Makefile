@@ -64,6 +64,11 @@ fuzz: ## Every fuzzer for FUZZ_SECONDS each (600)
 	scripts/install-test-tools build fuzz
 	scripts/fuzz $(or $(FUZZ_SECONDS),600)
 
+.PHONY: mutants
+mutants: ## Every decision of crates/flow changed: a test must notice; hours; FILES="crates/flow/src/streams/*.rs" picks some
+	scripts/install-test-tools build mutants
+	scripts/mutants $(foreach file,$(FILES),'$(file)')
+
 .PHONY: fsx
 fsx: ## A million operations of fsx on each of three seeds
 	scripts/install-test-tools build test

@@ -152,6 +152,68 @@ mod tests {
         assert_eq!(budget.cancel(large), Some(vec![small]));
     }
 
+    #[test]
+    fn a_request_that_fits_exactly_is_granted_and_a_byte_more_is_not() {
+        let mut budget = Budget::new(10);
+        assert_eq!((budget.request(4), budget.request(6)), (Admit::Granted, Admit::Granted));
+        assert_eq!((budget.used(), budget.limit(), budget.waiting()), (10, 10, 0));
+        assert_eq!(budget.release(4), []);
+        let Admit::Queued(ticket) = budget.request(5) else { panic!("one byte too many") };
+        assert_eq!((budget.used(), budget.waiting(), budget.waiting_bytes()), (6, 1, 5));
+        assert_eq!(budget.cancel(ticket), Some(vec![]));
+        assert_eq!((budget.waiting(), budget.waiting_bytes()), (0, 0));
+        assert_eq!(budget.cancel(ticket), None, "it does not wait any more");
+        assert_eq!(Budget::new(0).limit(), 1);
+    }
+
+    #[test]
+    fn tickets_are_never_the_same() {
+        let mut budget = Budget::new(1);
+        budget.request(1);
+        let (first, second) = (budget.request(1), budget.request(1));
+        assert_ne!(first, second);
+        assert_eq!(budget.release(1).len(), 1);
+        assert!(![first, second].contains(&budget.request(1)));
+    }
+
+    #[test]
+    fn only_what_nobody_uses_or_waits_for_is_lent() {
+        let mut budget = Budget::new(10);
+        budget.request(4);
+        budget.lend(7);
+        assert_eq!(budget.lent(), 0, "four of ten are in use");
+        budget.lend(6);
+        assert_eq!(budget.lent(), 6);
+        let Admit::Queued(ticket) = budget.request(1) else { panic!("all is used or lent") };
+        budget.lend(7);
+        assert_eq!(budget.lent(), 6, "somebody waits");
+        assert_eq!(budget.lend(5), [ticket], "what comes back is for those who wait");
+        assert_eq!((budget.lent(), budget.used()), (5, 5));
+    }
+
+    #[test]
+    fn while_something_is_lent_a_request_larger_than_all_waits() {
+        let mut budget = Budget::new(10);
+        budget.lend(1);
+        let Admit::Queued(large) = budget.request(11) else { panic!("it would not be alone") };
+        budget.lend(2);
+        assert_eq!(budget.lent(), 1, "nothing is in use, but somebody waits");
+        assert_eq!(budget.lend(0), [large]);
+        let mut budget = Budget::new(10);
+        budget.lend(10);
+        assert!(matches!(budget.request(1), Admit::Queued(_)));
+    }
+
+    #[test]
+    fn what_cannot_be_refused_is_counted_beyond_the_limit() {
+        let mut budget = Budget::new(10);
+        budget.request(6);
+        budget.force(7);
+        assert_eq!(budget.used(), 13);
+        assert!(matches!(budget.request(1), Admit::Queued(_)));
+        assert_eq!((budget.release(3).len(), budget.release(1).len()), (0, 1));
+    }
+
     proptest! {
         /// Whatever comes: the limit holds (but for one oversized request alone), order is kept, nobody is forgotten.
         #[test]

@@ -205,6 +205,81 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_those_of_the_published_generator() {
+        let mut random = SplitMix64(0);
+        let first = [random.next(), random.next(), random.next()];
+        assert_eq!(first, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+    }
+
+    #[test]
+    fn every_wait_between_two_is_drawn_both_included() {
+        let mut random = SplitMix64(1);
+        let (low, high) = (Duration::from_nanos(5), Duration::from_nanos(8));
+        let mut seen = [0u32; 4];
+        for _ in 0..400 {
+            let drawn = random.between(low, high).as_nanos() as usize;
+            seen[drawn - 5] += 1;
+        }
+        assert!(seen.iter().all(|count| (60..140).contains(count)), "{seen:?}");
+        assert_eq!(random.between(high, high), high);
+    }
+
+    #[test]
+    fn waits_grow_from_the_base_to_the_cap() {
+        let policy = Policy { deadline: Duration::from_secs(86_400), ..Policy::default() };
+        for (failure, base) in
+            [(Failure::Transient, policy.base), (Failure::Throttled, policy.throttled_base)]
+        {
+            let mut mean = [Duration::ZERO; 12];
+            for seed in 0..200 {
+                let mut backoff = Backoff::new(policy, seed);
+                let mut most = base;
+                for slot in &mut mean {
+                    let Decision::Wait(wait) = backoff.failed(Duration::ZERO, failure, None) else {
+                        panic!("there is time")
+                    };
+                    most = (most * 3).min(policy.cap);
+                    assert!(wait >= base && wait <= most, "{wait:?} of {base:?} to {most:?}");
+                    *slot += wait / 200;
+                }
+                assert_eq!(backoff.failures(), 12);
+            }
+            assert!(mean[0] > base && mean[0] < base * 3, "{:?}", mean[0]);
+            assert!(mean[1] > mean[0].mul_f64(1.3), "{mean:?}");
+            assert!(mean[11] > policy.cap / 4, "{mean:?}");
+        }
+    }
+
+    #[test]
+    fn half_of_the_time_that_is_left_is_for_the_attempt() {
+        let policy =
+            Policy { base: Duration::from_secs(1), cap: Duration::from_secs(1), ..Policy::default() };
+        let mut backoff = Backoff::new(policy, 1);
+        assert_eq!(backoff.remaining(Duration::from_secs(58)), Duration::from_secs(2));
+        let second = Duration::from_secs(1);
+        assert_eq!(backoff.failed(58 * second, Failure::Transient, None), Decision::Wait(second));
+        assert_eq!(
+            backoff.failed(58 * second + Duration::from_nanos(2), Failure::Transient, None),
+            Decision::GiveUp
+        );
+        // A server may ask for longer, but not for all that is left.
+        let all = 2 * second;
+        assert_eq!(backoff.failed(58 * second, Failure::Transient, Some(all)), Decision::GiveUp);
+        let less = all - Duration::from_nanos(1);
+        assert_eq!(backoff.failed(58 * second, Failure::Transient, Some(less)), Decision::Wait(less));
+    }
+
+    #[test]
+    fn waits_are_spread_by_up_to_a_quarter() {
+        let mut backoff = Backoff::new(Policy::default(), 1);
+        let wait = Duration::from_secs(8);
+        let spread: Vec<Duration> = (0..200).map(|_| backoff.spread(wait)).collect();
+        assert!(spread.iter().all(|one| *one >= wait && *one <= wait.mul_f64(1.25)));
+        let (least, most) = (spread.iter().min(), spread.iter().max());
+        assert!(least < Some(&wait.mul_f64(1.02)) && most > Some(&wait.mul_f64(1.23)), "{least:?} {most:?}");
+    }
+
+    #[test]
     fn a_long_outage_is_asked_about_rarely() {
         let policy = Policy { deadline: Duration::from_secs(3600), ..Policy::default() };
         let mut backoff = Backoff::new(policy, 7);

@@ -75,6 +75,24 @@ mod tests {
         assert_eq!(lending.settle(1300 * MS, true, true, 12).lent, 60);
     }
 
+    #[test]
+    fn a_lender_has_to_be_idle_for_some_time_without_a_break() {
+        let mut lending = Lending::new(30, 60);
+        lending.settle(1_000 * MS, false, true, 0);
+        lending.settle(1_001 * MS, true, true, 0);
+        lending.settle(1_400 * MS, false, true, 0);
+        lending.settle(1_500 * MS, true, false, 0);
+        assert_eq!(lending.settle(1_500 * MS + QUIET - MS / 1_000, true, true, 0).lent, 0);
+        assert_eq!(lending.settle(1_500 * MS + QUIET, true, true, 0), Terms { limit: 90, lent: 60 });
+        assert_eq!(lending.lent(), 60);
+        assert_eq!(
+            lending.settle(9_000 * MS, true, false, 50),
+            Terms { limit: 30, lent: 20 },
+            "nobody wants it any more"
+        );
+        assert_eq!(lending.lent(), 20);
+    }
+
     proptest! {
         /// Both keep to what they are told: together they never hold more than there is.
         #[test]

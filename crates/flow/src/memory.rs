@@ -205,7 +205,20 @@ mod tests {
         #[test]
         fn a_batch_is_no_larger_than_its_share(stored in (64u64 << 10)..(1 << 40)) {
             prop_assert!(MemoryPlan::upload(contents_of(stored)) <= stored);
+            prop_assert!(MemoryPlan::upload(contents_of(stored) + 2) > stored, "and no smaller than need be");
         }
+    }
+
+    #[test]
+    fn what_is_promised_and_what_the_kernel_is_told() {
+        assert_eq!((MIN_CEILING, OVERHEAD, MAX_REQUEST), (64 << 20, 64 << 20, 1 << 20));
+        assert_eq!(REQUEST_BUFFER, (1 << 20) + 12_288, "three pages beside the data");
+    }
+
+    #[test]
+    fn an_upload_takes_its_contents_and_what_describes_them() {
+        assert_eq!(MemoryPlan::upload(0), 64 << 10);
+        assert_eq!(MemoryPlan::upload(3_200 << 10), (3_200 + 100 + 64) << 10);
     }
 
     #[test]

@@ -83,6 +83,24 @@ mod tests {
         assert_eq!(pause.remaining(Duration::from_secs(3)), BASE);
     }
 
+    #[test]
+    fn a_pause_is_over_at_its_end_and_the_next_is_longer() {
+        let mut pause = Pause::new(LIMIT);
+        let mut now = Duration::from_secs(1);
+        let mut lengths = Vec::new();
+        for _ in 0..8 {
+            pause.throttled(now, None);
+            let length = pause.remaining(now);
+            lengths.push(length);
+            // Whoever was under way meanwhile is not told anything new.
+            pause.throttled(now + length - Duration::from_nanos(1), None);
+            assert_eq!(pause.remaining(now), length);
+            now += length;
+        }
+        let doubled: Vec<Duration> = (0..8).map(|n| (BASE * (1 << n)).min(CAP)).collect();
+        assert_eq!(lengths, doubled);
+    }
+
     proptest! {
         /// Nothing a server says keeps us away for longer than the limit, and nothing shortens a pause it asked for.
         #[test]

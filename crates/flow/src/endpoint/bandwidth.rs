@@ -136,6 +136,17 @@ mod tests {
     }
 
     #[test]
+    fn one_new_interval_is_enough_to_forget_what_is_older_than_the_window() {
+        let mut bandwidth = Bandwidth::new(Tuning::default());
+        let mut now = Duration::ZERO;
+        deliver(&mut bandwidth, &mut now, 1_000_000_000, 100 * MS, false);
+        deliver(&mut bandwidth, &mut now, 5_000_000, 3_000 * MS, true);
+        assert_eq!(bandwidth.get(), Some(1_000_000_000), "nothing else was possible to see");
+        deliver(&mut bandwidth, &mut now, 100_000_000, 110 * MS, false);
+        assert!(bandwidth.get().is_some_and(|got| got < 150_000_000), "{:?}", bandwidth.get());
+    }
+
+    #[test]
     fn a_pause_is_not_taken_for_slowness() {
         let mut bandwidth = Bandwidth::new(Tuning::default());
         let mut now = Duration::ZERO;

@@ -6,11 +6,19 @@
 //! goes first. Reads that belong to no stream fetch what they ask for and little more, until the whole file is the cheaper way (`whole`).
 
 mod demand;
+#[cfg(test)]
+mod demand_tests;
 mod dispatch;
+#[cfg(test)]
+mod dispatch_tests;
+#[cfg(test)]
+mod driven;
 mod file;
 mod part;
 mod reads;
 mod release;
+#[cfg(test)]
+mod release_tests;
 #[cfg(test)]
 mod tests;
 mod tuning;

@@ -121,11 +121,13 @@ impl Streams {
             None => self.push(now, handle, range, Pattern::Forward, begins, &mut evicted),
         };
         let was = self.streams.get(near).is_some_and(|stream| stream.confirmed);
-        let near = self.follow(near, now, handle, range);
-        // What was fetched ahead of one that turns out to be none is for nobody.
+        let mut near = self.follow(near, now, handle, range);
+        // What was fetched ahead of one that turns out to be none is for nobody; the read may begin another.
         if let Some((lost, _)) = near.filter(|(_, confirmed)| was && !*confirmed) {
             self.remove(lost);
             evicted.push(lost);
+            let another = self.push(now, handle, range, Pattern::Forward, begins, &mut evicted);
+            near = self.follow(another, now, handle, range);
         }
         if let Some(confirmed) = near.filter(|(_, confirmed)| *confirmed) {
             return Placed::new(Some(confirmed), evicted);
@@ -281,7 +283,8 @@ impl Stream {
                 self.pattern = Pattern::Backward;
                 (self.confirmed, self.reader) = (true, range.start);
             }
-            Pattern::Backward if forward => self.restart(range),
+            // It has turned round.
+            Pattern::Backward if forward => self.confirmed = false,
             Pattern::Backward => self.reader = self.reader.min(range.start),
             Pattern::Forward => {
                 self.reader = self.reader.max(range.end);
@@ -304,20 +307,13 @@ impl Stream {
     fn confirm(&mut self, range: &Range<u64>, continues: bool) {
         let run = self.seen.iter().find(|run| run.start <= range.start && range.end <= run.end).cloned();
         let Some(run) = run else { return };
-        if continues || run.end - run.start >= (range.end - range.start).saturating_mul(RUN) {
+        // Part of a large read again is not many reads.
+        let many = u64::from(self.reads) >= RUN;
+        if continues || many && run.end - run.start >= (range.end - range.start).saturating_mul(RUN) {
             self.seen.forget_before(run.start);
             self.seen.forget_from(run.end);
             (self.confirmed, self.origin, self.reader) = (true, run.start, run.end);
         }
-    }
-
-    /// It was not what it seemed.
-    fn restart(&mut self, range: &Range<u64>) {
-        self.pattern = Pattern::Forward;
-        self.confirmed = false;
-        (self.origin, self.reader, self.reads) = (range.start, range.end, 1);
-        self.seen = IntervalSet::default();
-        self.seen.insert(range.clone());
     }
 
     /// Remembers no more than disorder needs.

@@ -71,6 +71,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_range_that_ends_where_it_is_cut_is_gone() {
+        let mut set = IntervalSet::default();
+        set.insert(10..20);
+        let mut from = set.clone();
+        set.forget_before(20);
+        from.forget_from(10);
+        assert_eq!((set.iter().count(), from.iter().count()), (0, 0));
+    }
+
     proptest! {
         #[test]
         fn it_is_the_set_of_its_bytes(inserted in proptest::collection::vec((0u64..200, 0u64..40), 0..40), cut in 0u64..240) {
@@ -95,6 +105,7 @@ mod tests {
             prop_assert_eq!(later.bytes(), model.range(cut..).count() as u64);
             set.forget_from(cut);
             prop_assert_eq!(set.bytes(), model.range(..cut).count() as u64);
+            prop_assert!(set.iter().chain(later.iter()).all(|range| range.start < range.end));
         }
     }
 }

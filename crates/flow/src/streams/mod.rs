@@ -1,6 +1,8 @@
 //! Which reads of a file belong together: see [`Streams`].
 
 mod detect;
+#[cfg(test)]
+mod detect_tests;
 mod intervals;
 mod pattern;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! How far ahead of its reader a stream is fetched: see [`Window`].
 
+#[cfg(test)]
+mod round_tests;
+
 use std::time::Duration;
 
 /// The numbers of a [`Window`].

@@ -1,0 +1,105 @@
+//! What each round, a window's worth of reading, does to a window.
+
+use std::time::Duration;
+
+use super::{Read, Tuning, Window};
+
+const PART: u64 = 1 << 20;
+const FETCH: Duration = Duration::from_millis(20);
+/// Lies ready as long as it should.
+const RIGHT: Duration = FETCH;
+
+struct Reader {
+    window: Window,
+    waits: u64,
+    most: u64,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        Reader { window: Window::new(Tuning::default(), PART), waits: 0, most: 1 << 40 }
+    }
+
+    fn read(&mut self, bytes: u64, ready_for: Option<Duration>) {
+        self.waits += u64::from(ready_for.is_none());
+        let ready_for = ready_for.unwrap_or_default();
+        let (waits, most) = (self.waits, self.most);
+        self.window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part: PART, most });
+    }
+
+    /// All of a round in one read.
+    fn round(&mut self, ready_for: Option<Duration>) -> u64 {
+        self.read(self.window.bytes(), ready_for);
+        self.window.bytes()
+    }
+
+    /// A window of 64 parts that seemed right.
+    fn settled() -> Reader {
+        let mut reader = Reader::new();
+        while reader.window.bytes() < 64 * PART {
+            reader.round(None);
+        }
+        assert_eq!(reader.round(Some(RIGHT)), 64 * PART);
+        reader
+    }
+}
+
+#[test]
+fn a_round_ends_when_as_much_was_read_as_the_window_has() {
+    let mut reader = Reader::new();
+    reader.read(2 * PART - 1, None);
+    assert_eq!(reader.window.bytes(), 2 * PART);
+    reader.read(1, Some(RIGHT));
+    assert_eq!(reader.window.bytes(), 4 * PART, "somebody waited in it");
+    reader.read(PART, None);
+    reader.read(PART, None);
+    assert_eq!(reader.window.bytes(), 4 * PART, "what was read before does not count again");
+}
+
+#[test]
+fn a_wait_counts_in_its_round_and_in_no_other() {
+    let mut reader = Reader::new();
+    assert_eq!(reader.round(None), 4 * PART);
+    assert_eq!(reader.round(Some(RIGHT)), 4 * PART);
+}
+
+#[test]
+fn one_that_seemed_right_grows_by_an_eighth_and_doubles_when_that_is_too_little() {
+    let mut reader = Reader::settled();
+    assert_eq!(reader.round(None), 72 * PART);
+    assert_eq!(reader.round(None), 81 * PART);
+    assert_eq!(reader.round(None), 162 * PART, "the third time in a row: conditions have changed");
+    assert_eq!(reader.round(None), 324 * PART);
+    let mut reader = Reader::settled();
+    for grown in [72, 81] {
+        assert_eq!(reader.round(None), grown * PART);
+    }
+    reader.round(Some(RIGHT));
+    assert!(reader.round(None) < 92 * PART, "not in a row");
+}
+
+#[test]
+fn it_shrinks_by_an_eighth_when_all_lies_ready_for_longer_than_two_fetches() {
+    let mut reader = Reader::settled();
+    assert_eq!(reader.round(Some(2 * FETCH)), 64 * PART, "so long is right");
+    let longer = 2 * FETCH + Duration::from_nanos(1);
+    assert_eq!(reader.round(Some(longer)), 56 * PART);
+    reader.read(PART, Some(RIGHT));
+    assert_eq!(reader.round(Some(longer)), 56 * PART, "one read was in time only just");
+    assert_eq!(reader.round(Some(longer)), 49 * PART, "that was another round");
+}
+
+#[test]
+fn it_is_never_less_than_two_parts_nor_more_than_is_of_use() {
+    let mut reader = Reader::settled();
+    for _ in 0..100 {
+        reader.round(Some(Duration::MAX));
+    }
+    assert_eq!(reader.window.bytes(), 2 * PART);
+    reader.most = 5 * PART;
+    (0..10).for_each(|_| _ = reader.round(None));
+    assert_eq!(reader.window.bytes(), 5 * PART);
+    reader.most = PART;
+    reader.read(1, Some(RIGHT));
+    assert_eq!(reader.window.bytes(), PART, "at once");
+}

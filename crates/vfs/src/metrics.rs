@@ -65,6 +65,8 @@ impl Figures {
         into.counter("headrace_read_hedges_total", help, Unit::None, stats.hedges);
         let help = "Fetches that were given up: nobody wanted them any more, or another one was sooner";
         into.counter("headrace_read_cancelled_total", help, Unit::None, stats.cancelled);
+        let help = "Times that a fetch was given up and sent anew because nothing came of it";
+        into.counter("headrace_read_hung_total", help, Unit::None, stats.hung);
         let help = "Files that were fetched whole because they were read at random all over";
         into.counter("headrace_read_whole_files_total", help, Unit::None, stats.whole);
     }

@@ -65,6 +65,15 @@ struct Flight {
     paired: bool,
 }
 
+/// How late a fetch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    /// When it was sent or the newest of its bytes came.
+    pub last: Duration,
+    /// Nearly all fetches do not let wait longer than this.
+    pub patience: Duration,
+}
+
 /// Everything that is known of one endpoint.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -272,6 +281,13 @@ impl Endpoint {
                 None
             }
         }
+    }
+
+    /// Since when nothing has come of `fetch`, and how long is late there.
+    pub fn late(&self, fetch: FetchId) -> Option<Late> {
+        let flight = self.position(fetch).and_then(|at| self.flights.get(at))?;
+        let due = self.hedge.due(flight.last, flight.first_byte.is_some());
+        Some(Late { last: flight.last, patience: due.saturating_sub(flight.last) })
     }
 
     fn due(&self, flight: &Flight) -> Option<Duration> {

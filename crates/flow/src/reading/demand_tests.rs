@@ -401,7 +401,7 @@ fn a_second_attempt_needs_memory_for_what_is_missing() {
         driven.read(1, AT..AT + 64 * KIB);
         let late = driven.one().fetch;
         driven.arrive(late, 10 * KIB);
-        driven.pass(Duration::from_secs(5));
+        driven.pass(Duration::from_millis(500));
         driven.wake();
         let ranges = driven.ranges();
         assert_eq!((ranges.len(), driven.reads.stats().hedges), (sent, sent as u64));

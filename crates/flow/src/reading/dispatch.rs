@@ -143,6 +143,7 @@ impl Reads {
         self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0 });
         self.endpoint.started(now, fetch, range.end - range.start, hedge);
         self.stats.fetches += 1;
+        self.watch(file, start);
         self.actions.push_back(Action::Fetch { fetch, file, range, hedge_of, ahead });
     }
 

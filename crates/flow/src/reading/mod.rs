@@ -14,6 +14,7 @@ mod dispatch_tests;
 #[cfg(test)]
 mod driven;
 mod file;
+mod hung;
 mod part;
 mod reads;
 mod release;

@@ -24,6 +24,8 @@ pub(super) struct Part {
     pub failures: u32,
     pub failed_since: Option<Duration>,
     pub refused: bool,
+    /// How often it was sent anew because nothing came.
+    pub anew: u32,
     /// Reads that wait, with how many bytes from its start they need.
     pub waiters: Vec<(RequestId, u64)>,
     /// Reads that are not answered yet and have bytes in here.
@@ -47,6 +49,7 @@ impl Part {
             failures: 0,
             failed_since: None,
             refused: false,
+            anew: 0,
             waiters: Vec::new(),
             pins: 0,
             read: IntervalSet::default(),

@@ -72,6 +72,8 @@ pub struct Reads {
     pub(super) ring: VecDeque<(FileId, StreamId)>,
     /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
     pub(super) buying: VecDeque<(FileId, u64)>,
+    /// Nothing that is waited for is hung before.
+    pub(super) hung_at: Option<Duration>,
     /// Files that are worth to be fetched whole.
     pub(super) wide: u64,
     /// Parts whose fetch failed, by when to try again.
@@ -112,6 +114,7 @@ impl Reads {
             ring: VecDeque::new(),
             buying: VecDeque::new(),
             wide: 0,
+            hung_at: None,
             retries: BTreeSet::new(),
             closing: Vec::new(),
             parts: 0,
@@ -224,6 +227,7 @@ impl Reads {
         // Whoever has a second attempt has been sent twice already.
         let paired = part.fetches.iter().all(Option::is_some);
         self.endpoint.started(now, fetch, missing, paired);
+        self.watch(file, start);
     }
 
     /// This fetch needs nothing of the endpoint (a hole, or bytes that are here already): it says nothing of it.
@@ -310,7 +314,7 @@ impl Reads {
     /// When to call [`Reads::wake`], unless something happens before.
     pub fn wake_at(&self) -> Option<Duration> {
         let retry = self.retries.first().map(|(when, ..)| *when);
-        [retry, self.endpoint.hedge_at()].into_iter().flatten().min()
+        [retry, self.endpoint.hedge_at(), self.hung_at].into_iter().flatten().min()
     }
 
     /// Time has passed.
@@ -325,6 +329,7 @@ impl Reads {
         while let Some(fetch) = self.endpoint.hedge(now) {
             self.hedge(now, fetch);
         }
+        self.unhang(now);
         self.pump(now);
     }
 

@@ -37,6 +37,10 @@ pub struct Tuning {
     pub regions: u32,
     /// Files that wait to be fetched whole, at most.
     pub buying: usize,
+    /// A fetch is given up and sent anew when nothing came of it for at least so long ...
+    pub hung: Duration,
+    /// ... and for so many times what is late.
+    pub hung_lates: u32,
     /// A fetch is tried again for so long after it first failed, before the reads that wait for it fail.
     pub patience: Duration,
     /// Before the first repetition; doubles with each.
@@ -75,6 +79,8 @@ impl Default for Tuning {
             trim: 1 << 20,
             regions: 16,
             buying: 64,
+            hung: Duration::from_secs(1),
+            hung_lates: 4,
             patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),
             retry_max: Duration::from_secs(2),

@@ -84,6 +84,8 @@ pub struct Stats {
     pub hedges: u64,
     /// Fetches that were cancelled.
     pub cancelled: u64,
+    /// Times that a part was sent anew because nothing came of it.
+    pub hung: u64,
     /// Files that were fetched whole because they were read at random all over.
     pub whole: u64,
 }

@@ -165,6 +165,7 @@ impl Endpoint {
         let (in_flight, allowed) = (self.limit.in_flight(), self.limit.allowed());
         let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed;
         self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);
+        self.limit.could(self.bandwidth(), self.size);
         self.limit.delivered(now, bytes);
     }
 
@@ -243,6 +244,11 @@ impl Endpoint {
     /// (What is allowed in flight, times the mean size of the fetches lately.)
     pub fn bytes_in_flight_wanted(&self) -> Option<u64> {
         self.size.map(|size| (size * self.allowed() as f64) as u64)
+    }
+
+    /// Bytes of a fetch lately, on average; `None` before the first.
+    pub fn size(&self) -> Option<u64> {
+        self.size.map(|size| size as u64)
     }
 
     /// Bytes per second that one fetch of `bytes` after the other would bring at best; for [`crate::order::Probe`].

@@ -101,7 +101,7 @@ impl Trial {
         if over && (self.stalls > 0 || self.before[0].is_none()) {
             return verdict(0.0);
         }
-        if self.waited >= tuning.trial_most.saturating_mul(2) {
+        if self.waited >= tuning.trial_most {
             return verdict(0.0);
         }
         let time = self.slice.measured();

@@ -111,6 +111,11 @@ pub struct Probe {
     hungry: bool,
     /// What is under way was sent in the mode before.
     draining: bool,
+    /// Streams at present, and how many there were when the mode was chosen.
+    streams: usize,
+    chosen_for: usize,
+    /// Whether more than one fetch of a stream was under way since the last trial; `None` if nobody has said.
+    several: Option<bool>,
     last: Duration,
     last_bytes: Duration,
     /// Time in which readers waited.
@@ -139,6 +144,9 @@ impl Probe {
             trial: None,
             hungry: false,
             draining: false,
+            streams: 0,
+            chosen_for: 0,
+            several: None,
             last: Duration::ZERO,
             last_bytes: Duration::ZERO,
             clock: Duration::ZERO,
@@ -185,8 +193,17 @@ impl Probe {
     /// have ended says nothing about that mode.
     pub fn under_way(&mut self, now: Duration, fetches: usize, streams: usize) {
         self.advance(now);
-        let ordered = self.trial.is_some() != (self.kept == Mode::Ordered);
-        self.draining = ordered && fetches > streams.max(1);
+        self.draining = self.is_ordered() && fetches > streams.max(1);
+        self.streams = streams;
+        self.several = Some(self.several.unwrap_or(false) || fetches > streams);
+        if self.kept == Mode::Ordered && streams.saturating_mul(2) <= self.chosen_for {
+            // One fetch for each of many may have sufficed.
+            self.trial = None;
+            self.confirming = false;
+            self.left = None;
+            self.change(self.rate.unwrap_or(0.0));
+            self.rate = None;
+        }
     }
 
     /// What is known of the endpoint: the least latency, and the bytes per second that all streams together would get at
@@ -195,6 +212,22 @@ impl Probe {
     pub fn told(&mut self, latency: Duration, alone: u64) {
         self.latency = latency;
         self.alone = Some(alone);
+    }
+
+    /// A fetch failed: what is measured at that time is not the mode's doing. A trial is given up, and made later.
+    pub fn failed(&mut self, now: Duration) {
+        self.advance(now);
+        self.epoch = Meter::after(self.settle());
+        if self.trial.take().is_some() {
+            self.confirming = false;
+            self.due = self.due.max(self.clock.saturating_add(self.wait));
+            self.drop_due = self.drop_due.max(self.clock.saturating_add(self.drop_wait));
+        }
+    }
+
+    /// Whether fetches are sent in order at present, be it for a trial.
+    pub fn is_ordered(&self) -> bool {
+        self.trial.is_some() != (self.kept == Mode::Ordered)
     }
 
     /// How to send the fetches from now on. Call it before each dispatch; it changes only here.
@@ -281,9 +314,11 @@ impl Probe {
 
     fn try_other(&mut self) {
         let rate = self.rate.unwrap_or(0.0);
+        // With one fetch each, both are the same.
+        let same = self.kept == Mode::Wide && self.several.take() == Some(false);
         let hopeless = self.kept == Mode::Wide
             && self.alone.is_some_and(|alone| (alone as f64) < rate * self.tuning.hopeless.min(1.0));
-        if !hopeless {
+        if !hopeless && !same {
             self.trials = self.trials.saturating_add(1);
             self.trial = Some(Trial::new(self.settle()));
         }
@@ -321,6 +356,7 @@ impl Probe {
         let before = self.rate.unwrap_or(0.0);
         self.kept = self.kept.other();
         self.unsure = self.kept == Mode::Ordered;
+        self.chosen_for = self.streams;
         self.rate = Some(rate);
         self.best = [0.0; EPOCHS];
         self.epoch = Meter::after(self.settle());

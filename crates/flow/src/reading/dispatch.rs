@@ -52,6 +52,7 @@ impl Reads {
             }
         }
         self.buy(now, mode);
+        self.waiting(now);
     }
 
     /// A stream may have something to fetch.
@@ -98,7 +99,9 @@ impl Reads {
             ahead.deficit += quantum;
             return Turn::Over;
         }
-        let edge = ahead.edge;
+        let (edge, window) = (ahead.edge, ahead.window.bytes());
+        let part = self.part_of(window, part);
+        let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
         let len = range.end - range.start;
         // What was fetched for nobody in particular counts as free.

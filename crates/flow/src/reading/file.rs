@@ -78,6 +78,12 @@ impl File {
         (room.end > range.end).then_some(room)
     }
 
+    /// Whether the window of a stream has room for more.
+    pub(super) fn has_room(&self, id: StreamId, ahead: &Ahead) -> bool {
+        let stream = self.streams.get(id).filter(|stream| stream.confirmed);
+        stream.is_some_and(|stream| stream.pattern.ahead(stream.reader, ahead.edge) < ahead.window.bytes())
+    }
+
     /// The next range to fetch ahead of a stream, if its window has room: what is there or on its way already is passed over.
     pub(super) fn next_ahead(&mut self, id: StreamId, part: u64) -> Option<Range<u64>> {
         let stream: &Stream = self.streams.get(id).filter(|stream| stream.confirmed)?;

@@ -216,6 +216,7 @@ impl Reads {
     /// [`Reads::failed`], follows.
     pub fn interrupted(&mut self, now: Duration, fetch: FetchId, how: Failure) {
         self.endpoint.failed(now, fetch, how);
+        self.probe.failed(now);
         self.pump(now);
     }
 
@@ -278,6 +279,7 @@ impl Reads {
     pub fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
         let Some(flight) = self.flights.remove(&fetch) else { return };
         self.endpoint.failed(now, fetch, how);
+        self.probe.failed(now);
         self.retry(now, fetch, flight.file, flight.part, how);
         self.pump(now);
     }
@@ -404,6 +406,12 @@ impl Reads {
         1 << wanted.max(least).min(most).ilog2()
     }
 
+    /// Bytes of a fetch ahead of one stream: several make up its window, so that a small one need not wait for few large ones.
+    pub(super) fn part_of(&self, window: u64, part: u64) -> u64 {
+        let least = self.tuning.part_min.max(1).min(part);
+        part.min(1 << (window / self.tuning.parts_per_window.max(1)).max(least).ilog2())
+    }
+
     /// More than this ahead of one stream is of no use, bytes.
     fn most_ahead(&self, part: u64) -> u64 {
         let flying = self.allowed() as u64 * part;
@@ -417,9 +425,25 @@ impl Reads {
     fn learn(&mut self) {
         let part = self.part_size();
         let streams = self.followed.max(1);
-        if let (Some(latency), Some(alone)) = (self.endpoint.latency(), self.endpoint.alone(part)) {
+        // Of a stride or of a small file, fetches are smaller than they might be.
+        let size = self.endpoint.size().map_or(part, |size| size.min(part));
+        if let (Some(latency), Some(alone)) = (self.endpoint.latency(), self.endpoint.alone(size)) {
             self.probe.told(latency, alone.saturating_mul(streams));
         }
+    }
+
+    /// Whether fetching in order keeps a stream from fetching what its window has room for: it waits for that, though not in the ring.
+    fn held_back(&self) -> bool {
+        let held_back = |file: &File| {
+            file.ahead.iter().any(|(stream, ahead)| ahead.in_flight > 0 && file.has_room(*stream, ahead))
+        };
+        self.probe.is_ordered() && self.files.values().any(held_back)
+    }
+
+    /// Says whether, from now on, readers wait.
+    pub(super) fn waiting(&mut self, now: Duration) {
+        let hungry = !self.pending.is_empty() || !self.ring.is_empty() || self.held_back();
+        self.probe.wanted(now, hungry);
     }
 
     /// How fetches are sent at the moment.
@@ -428,7 +452,6 @@ impl Reads {
             return Mode::Wide;
         }
         self.probe.under_way(now, self.flying_ahead, self.followed as usize);
-        self.probe.wanted(now, !self.pending.is_empty() || !self.ring.is_empty());
         self.probe.mode(now)
     }
 }

@@ -10,17 +10,20 @@ use std::time::Duration;
 pub struct Tuning {
     /// Parts at first: one that the reader waits for, and one behind it.
     pub first_parts: u64,
+    /// What a round adds to a window that was always too small, as so many times itself: where latency is long, few rounds fit into
+    /// the time in which a reader is to have its rate.
+    pub grow: u64,
     /// A window that is known to be about right grows and shrinks by one so-many-th of itself.
     pub step: u64,
     /// Bytes that lie ready for longer than so many fetches take are too many.
     pub idle_fetches: u32,
-    /// Rounds in a row in which a window that seemed right was too small before it is doubled again: conditions have changed.
+    /// Rounds in a row in which a window that seemed right was too small before it is multiplied again: conditions have changed.
     pub hungry_rounds: u32,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { first_parts: 2, step: 8, idle_fetches: 2, hungry_rounds: 2 }
+        Tuning { first_parts: 2, grow: 3, step: 8, idle_fetches: 2, hungry_rounds: 2 }
     }
 }
 
@@ -42,7 +45,7 @@ pub struct Read {
     pub most: u64,
 }
 
-/// The window of one stream: it doubles with each round, a window's worth of reading, until the reader does not wait any more. From then on
+/// The window of one stream: it grows fourfold with each round, a window's worth of reading, until the reader does not wait any more. From then on
 /// it grows a little when the reader waited and shrinks a little when bytes lie ready for long. So it measures bandwidth times delay
 /// without knowing either, of whatever is slowest: store, network or reader.
 #[derive(Debug, Clone)]
@@ -92,7 +95,7 @@ impl Window {
         if read.waits > self.waits {
             self.hungry += 1;
             self.doubling |= self.hungry > self.tuning.hungry_rounds;
-            let more = if self.doubling { self.bytes } else { step };
+            let more = if self.doubling { self.bytes.saturating_mul(self.tuning.grow) } else { step };
             self.bytes = self.bytes.saturating_add(more);
         } else {
             (self.doubling, self.hungry) = (false, 0);
@@ -116,7 +119,7 @@ mod tests {
     fn read(ready_for: Option<Duration>, waits: &mut u64) -> Read {
         *waits += u64::from(ready_for.is_none());
         let ready_for = ready_for.unwrap_or_default();
-        Read { bytes: PART, ready_for, waits: *waits, fetch: FETCH, part: PART, most: 1 << 30 }
+        Read { bytes: PART, ready_for, waits: *waits, fetch: FETCH, part: PART, most: 1 << 40 }
     }
 
     fn round(window: &mut Window, ready_for: Option<Duration>) {
@@ -129,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn it_doubles_while_the_reader_waits_and_then_stays() {
+    fn it_grows_fourfold_while_the_reader_waits_and_then_stays() {
         let mut window = Window::new(Tuning::default(), PART);
-        for doublings in 0..6 {
-            assert_eq!(window.bytes(), (2 << doublings) * PART);
+        for rounds in 0..4 {
+            assert_eq!(window.bytes(), (2 << (2 * rounds)) * PART);
             round(&mut window, None);
         }
         let reached = window.bytes();

@@ -63,6 +63,7 @@ pub const CONSTANTS: &[Constant] = constants![
     streams.strides,
     streams.patience,
     window.first_parts,
+    window.grow,
     window.step,
     window.idle_fetches,
     window.hungry_rounds,

@@ -10,10 +10,11 @@ impl Limit {
     pub(super) fn unused(&mut self, now: Duration, measure: &Measure) {
         let queues =
             self.baseline.slowdown(measure).is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
-        let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level));
+        let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level * 0.7));
         let before = match self.phase {
             Phase::Grow { before, .. } => before.map(|before| before.rate),
-            Phase::Hold | Phase::Up | Phase::Down { .. } => None,
+            Phase::Hold => self.reference.or(self.held.map(|held| held.rate)),
+            Phase::Up | Phase::Down { .. } => None,
         };
         // Where throughput has fallen as well, it is fetches that have become slower.
         let keeps_up = before.is_some_and(|before| measure.rate >= before * (1.0 - self.tuning.drop));
@@ -118,6 +119,7 @@ impl Limit {
             let knee = knee.map_or(unseen, |knee| knee.max(knee_before.unwrap_or(0.0)).max(paid));
             self.staffed(knee).clamp(before.level * 0.6, self.level)
         };
+        let level = self.for_best(&measure, 0.0).map_or(level, |best| level.max(best.min(self.level)));
         self.reference = None;
         self.hold(now, level);
         if std::mem::take(&mut self.fresh) {
@@ -148,6 +150,14 @@ impl Limit {
                 self.answer_drop(now, before, measure);
             } else {
                 self.held = Some(measure);
+                let proposal = self.knee(&measure).map(|knee| self.staffed(knee));
+                let far = proposal.filter(|level| self.base > level * 2.0 + 2.0 && now >= self.proposal_due);
+                if !self.propose_best(now, &measure)
+                    && let Some(level) = far
+                {
+                    // Too much in flight keeps everybody waiting when the network becomes slower: not to be put up with for long.
+                    self.try_down(now, level.max(self.base * 0.5), true);
+                }
             }
             return;
         };
@@ -178,6 +188,9 @@ impl Limit {
         let proposal = self.knee(&measure).or(by_rate).map(|knee| self.staffed(knee));
         let excess = proposal.filter(|level| self.base > level * (1.0 + self.tuning.excess) + 1.0);
         let waited = now.saturating_sub(self.up_tried) >= self.tuning.up_every && self.holds >= 2;
+        if self.propose_best(now, &measure) {
+            return;
+        }
         if let Some(level) = excess.filter(|_| now >= self.proposal_due && change > -0.04) {
             self.try_down(now, level.max(self.base * 0.5), true);
         } else if self.holds >= self.up_wait || waited {

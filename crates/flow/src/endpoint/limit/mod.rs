@@ -93,6 +93,8 @@ pub struct Limit {
     /// The most that one fetch in flight brought while it was searched, bytes per second.
     each: f64,
     last_bytes: Duration,
+    /// Bytes per second that were delivered at best lately, and bytes of a fetch.
+    best: Option<(f64, f64)>,
     refused: Option<Refused>,
     /// Fetches that ended well since the last refusal.
     since_refused: u32,
@@ -133,6 +135,7 @@ impl Limit {
             latency: 0.0,
             each: 0.0,
             last_bytes: Duration::ZERO,
+            best: None,
             refused: None,
             since_refused: 0,
             tuning,
@@ -147,6 +150,11 @@ impl Limit {
     /// How many may be in flight.
     pub fn allowed(&self) -> usize {
         self.level.max(self.above).max(self.least).min(self.most).round() as usize
+    }
+
+    /// What the endpoint delivered lately at best, bytes per second, and the bytes of a fetch lately.
+    pub fn could(&mut self, best: Option<u64>, size: Option<f64>) {
+        self.best = best.zip(size).map(|(best, size)| (best as f64, size.max(1.0)));
     }
 
     /// How many are in flight.
@@ -179,12 +187,17 @@ impl Limit {
     /// Fetches that are sent now have about so many bytes. Of larger ones fewer are needed: those that are found to be needed by trials
     /// are of a size.
     pub fn sized(&mut self, now: Duration, bytes: f64) {
-        let Some(held) = self.held.filter(|_| self.phase == Phase::Hold) else { return };
+        // Only the first search takes sizes as they come.
+        let compares = !matches!(self.phase, Phase::Grow { before: None, .. } | Phase::Down { .. });
+        let Some(held) = self.held.filter(|_| compares) else { return };
         let Some(((latency, per_byte), (_, before))) = self.unloaded().zip(held.mean()) else { return };
         if bytes < 2.0 * before {
             return;
         }
-        let level = self.staffed(held.rate * (latency + per_byte * bytes) / bytes);
+        // The readers may have wanted less than there is, and first bytes may take longer by now.
+        let best = self.best.map_or(held.rate, |(best, _)| best.max(held.rate));
+        let latency = latency.max(self.latency);
+        let level = self.staffed(best * (latency + per_byte * bytes) / bytes);
         if level < self.base * 0.7 {
             self.reference = None;
             self.hold(now, level);
@@ -237,7 +250,7 @@ impl Limit {
         self.leave(now);
         match how {
             Failure::Permanent => {}
-            Failure::Throttled => self.cut(now, started),
+            Failure::Throttled => self.cut(now, started, false),
             Failure::Transient => {
                 // Where nothing comes at all, fewer would not help.
                 if now.saturating_sub(self.last_bytes) > self.silence() {
@@ -248,7 +261,7 @@ impl Limit {
                 let mass = (self.allowed() as u32 / 2).max(4).max(ended_well.saturating_add(1));
                 if self.round.failed >= mass {
                     self.round.failed = 0;
-                    self.cut(now, started);
+                    self.cut(now, started, true);
                 }
             }
         }
@@ -355,6 +368,13 @@ impl Limit {
     /// How many in flight would have brought the throughput of a round, if none had waited for another.
     fn knee(&self, measure: &Measure) -> Option<f64> {
         self.baseline.slowdown(measure).map(|slowdown| measure.level / slowdown.max(1.0))
+    }
+
+    /// The level that what the endpoint delivered lately at best needs, by Little's law: that times how long a fetch takes unloaded.
+    fn for_best(&self, measure: &Measure, latency: f64) -> Option<f64> {
+        let ((least, per_byte), (best, size)) = self.unloaded().zip(self.best)?;
+        let size = measure.mean().map_or(size, |(_, bytes)| bytes.max(size));
+        Some(self.staffed(best * (latency.max(least) + per_byte * size) / size))
     }
 
     /// The level for a knee.

@@ -11,6 +11,8 @@ pub(super) struct Refused {
     cut: Duration,
     /// The level when it began.
     level: f64,
+    /// Connections broke: nothing was refused.
+    broken: bool,
     /// Whether it has returned to nearly there since.
     recovered: bool,
     /// When the next step back may be made.
@@ -19,11 +21,14 @@ pub(super) struct Refused {
 
 impl Limit {
     pub(super) fn careful(&self, now: Duration) -> bool {
-        self.refused.is_some_and(|refused| now.saturating_sub(refused.last) < self.tuning.memory)
+        self.refused.is_some_and(|refused| {
+            let memory = if refused.broken { self.tuning.calm } else { self.tuning.memory };
+            now.saturating_sub(refused.last) < memory
+        })
     }
 
     /// A refusal of a fetch that was sent at `started`.
-    pub(super) fn cut(&mut self, now: Duration, started: Duration) {
+    pub(super) fn cut(&mut self, now: Duration, started: Duration, broken: bool) {
         let before = self.refused;
         // A pause in which hardly anything was sent does not end a burst.
         let answered = f64::from(std::mem::take(&mut self.since_refused)) >= self.base;
@@ -40,7 +45,7 @@ impl Limit {
         let again = before.is_none() || started >= cut;
         let due = now.saturating_add(self.tuning.calm);
         let cut = if again { now } else { cut };
-        self.refused = Some(Refused { last: now, cut, level, recovered: false, due });
+        self.refused = Some(Refused { last: now, cut, level, broken, recovered: false, due });
         if again {
             let floor = (level * self.tuning.cut_most.min(1.0)).min(base);
             self.reference = None;

@@ -36,7 +36,10 @@ impl Limit {
     pub(super) fn needed(&self, before: &Measure, now: &Measure) -> f64 {
         let slower = |(before, now): (f64, f64)| now > before * 1.3;
         match (before.per_byte().zip(now.per_byte()), now.mean()) {
-            (Some(bodies), Some((seconds, bytes))) if !slower(bodies) => {
+            (Some(bodies), Some((seconds, bytes)))
+                // Of far smaller ones more would be needed: that is not why throughput has dropped.
+                if !slower(bodies) && before.mean().is_none_or(|(_, before)| bytes > before / 2.0) =>
+            {
                 (self.staffed(before.rate * seconds / bytes.max(1.0)) / self.base - 1.0).clamp(0.0, 15.0)
             }
             _ => 0.0,
@@ -53,6 +56,36 @@ impl Limit {
             self.phase = Phase::Up;
             self.set_level(now, level);
         }
+    }
+
+    /// A level far below what the best lately needs is not rested at. Where first bytes take longer than they did and the others come as
+    /// fast, more in flight makes up for it.
+    pub(super) fn propose_best(&mut self, now: Duration, measure: &Measure) -> bool {
+        let Some((best, _)) = self.best else { return false };
+        let queued = |(usual, seen): (f64, f64)| seen > usual * (1.0 + self.tuning.queues);
+        let queues = self.baseline.per_byte.zip(measure.per_byte()).is_some_and(queued);
+        if queues && measure.rate < best * 0.6 {
+            return false;
+        }
+        let latency = if queues || measure.finished == 0 {
+            0.0
+        } else {
+            measure.latencies / f64::from(measure.finished)
+        };
+        let Some(level) = self.for_best(measure, latency) else { return false };
+        let level = level.min(self.base * 2.0).min(self.most);
+        let step = level / self.base - 1.0;
+        let missing = measure.rate < best * (1.0 - self.tuning.drop);
+        if self.careful(now)
+            || self.up_wait >= 4
+            || !missing
+            || step < self.tuning.excess
+            || level < self.base + 1.0
+        {
+            return false;
+        }
+        self.try_up(now, step);
+        true
     }
 
     pub(super) fn judge_up(&mut self, now: Duration, measure: Measure) {
@@ -115,8 +148,13 @@ impl Limit {
             self.up_wait = 4;
             return self.hold(now, level);
         }
+        let mut back = self.base;
         if measure.rate < reference * (self.level / self.base) * (1.0 - 2.0 * self.tuning.drop) {
-            // So much is not the level's doing.
+            // So much is not the level's doing. Where bodies come more slowly too, it is the network, and the lower level is nearer.
+            let bodies = self.held.as_ref().and_then(Measure::per_byte).zip(measure.per_byte());
+            if bodies.is_some_and(|(before, now)| now > before * (1.0 + self.tuning.queues)) {
+                back = self.level;
+            }
             self.dropped = self.held.map(|held| Measure { rate: reference, ..held });
             self.search_again();
         }
@@ -131,7 +169,7 @@ impl Limit {
         self.down_wait = self.down_wait.saturating_mul(2).min(self.tuning.down_rarest);
         self.up_wait = 2;
         self.reference = None;
-        self.hold(now, self.base);
+        self.hold(now, back);
     }
 
     /// Readers wait for more than a lower level allows: it could not be tried.

@@ -122,6 +122,8 @@ pub struct Probe {
     clock: Duration,
     due: Duration,
     wait: Duration,
+    /// The last epoch brought far less than was usual.
+    fallen: bool,
     drop_due: Duration,
     drop_wait: Duration,
     latency: Duration,
@@ -152,6 +154,7 @@ impl Probe {
             clock: Duration::ZERO,
             due: tuning.first,
             wait: tuning.between,
+            fallen: false,
             drop_due: tuning.first,
             drop_wait: tuning.between_drops,
             latency: Duration::ZERO,
@@ -277,9 +280,11 @@ impl Probe {
 
     /// The kept mode goes on, or a trial of the other begins.
     fn keep(&mut self) {
-        if self.epoch.measured() < self.tuning.epoch.max(self.latency.saturating_mul(4)) {
+        let epoch = self.tuning.epoch.max(self.latency.saturating_mul(4));
+        if self.epoch.measured() < if self.fallen { epoch / 2 } else { epoch } {
             return;
         }
+        let fallen = std::mem::take(&mut self.fallen);
         let rate = self.epoch.rate();
         self.epoch = Meter::after(Duration::ZERO);
         let before = self.rate.replace(rate);
@@ -300,6 +305,10 @@ impl Probe {
             self.trials = self.trials.saturating_add(1);
             self.trial = Some(Trial::new(self.settle()));
             self.confirming = true;
+        } else if fell && !fallen {
+            // Others answer a change of the endpoint; a shorter look shows whether they have.
+            self.fallen = true;
+            self.rate = Some(before + (rate - before) / 3.0);
         } else if fell && self.clock >= self.drop_due {
             self.drop_wait = self.drop_wait.saturating_mul(2).min(self.tuning.rarest);
             self.wait = self.tuning.between;

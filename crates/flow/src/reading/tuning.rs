@@ -72,7 +72,7 @@ impl Default for Tuning {
             grain: 32 << 10,
             part_min: 1 << 20,
             part_latencies: 2,
-            parts_per_window: 8,
+            parts_per_window: 4,
             windows_in_flight: 8,
             share: 4,
             reserve: 16,

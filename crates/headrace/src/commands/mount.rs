@@ -78,7 +78,7 @@ fn in_background(settings: &Settings, what: &What) -> Result<(), Failure> {
 }
 
 fn serve(plan: Plan) -> Result<(), Failure> {
-    allocator::limit();
+    allocator::limit(plan.vfs.memory);
     allocator::trim_in_background();
     let runtime = super::runtime()?;
     let result = runtime.block_on(serve::serve(plan));

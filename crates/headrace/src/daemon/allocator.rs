@@ -3,10 +3,12 @@
 //! Left to itself it keeps what was freed: in an arena for each thread, and for blocks of up to 32 MiB. Measured on a mount
 //! that had written and read through many threads, that was several times what was in use.
 
-/// Sets limits. Before threads are started; again is harmless.
-pub fn limit() {
+/// Sets limits that suit a ceiling of `memory` bytes. Before threads are started; again is harmless.
+pub fn limit(memory: u64) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    glibc::limit();
+    glibc::limit(memory);
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = memory;
 }
 
 /// Starts giving freed memory back now and then.
@@ -20,19 +22,30 @@ mod glibc {
     use std::time::Duration;
 
     /// Few threads are inside the allocator at one time: most bytes move in blocks that are mapped.
-    const ARENAS: libc::c_int = 4;
-    /// Blocks from this size on are mapped on their own, and so given back when they are freed. A fixed limit: the one that
-    /// adapts grows to 32 MiB.
-    const MAPPED: libc::c_int = 128 << 10;
-    /// Free bytes at the end of the heap that are kept.
-    const KEPT: libc::c_int = 1 << 20;
+    const ARENAS: u64 = 4;
     /// How often what is free between blocks in use is given back.
     const TRIM: Duration = Duration::from_secs(5);
 
-    pub fn limit() {
-        for (what, value) in
-            [(libc::M_ARENA_MAX, ARENAS), (libc::M_MMAP_THRESHOLD, MAPPED), (libc::M_TRIM_THRESHOLD, KEPT)]
-        {
+    /// A block that is mapped is given back when it is freed, and costs a page fault for every 4 KiB when it is needed again: a fifth of
+    /// what a cold read took. Buffers of network connections (up to about 400 KiB) are kept where there is memory for that. A fixed limit:
+    /// the one that adapts grows to 32 MiB.
+    fn mapped(memory: u64) -> u64 {
+        (memory / 512).clamp(128 << 10, 1 << 20)
+    }
+
+    /// Free bytes at the end of a heap that are kept until the next trim.
+    fn kept(memory: u64) -> u64 {
+        (memory / 64).clamp(1 << 20, 16 << 20)
+    }
+
+    pub fn limit(memory: u64) {
+        let limits = [
+            (libc::M_ARENA_MAX, ARENAS),
+            (libc::M_MMAP_THRESHOLD, mapped(memory)),
+            (libc::M_TRIM_THRESHOLD, kept(memory)),
+        ];
+        for (what, value) in limits {
+            let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
             // SAFETY: changes a number within the allocator, under its own lock.
             #[allow(unsafe_code)]
             let done = unsafe { libc::mallopt(what, value) };

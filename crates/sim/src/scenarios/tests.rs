@@ -67,7 +67,7 @@ const REACHED: &[(&str, f64, f64)] = &[
     ("refusals", 0.97, 0.90),
     ("throttled", 0.97, 0.90),
     ("heavy-tail", 0.97, 0.90),
-    ("breaks", 0.97, 0.90),
+    ("breaks", 0.96, 0.87),
     ("hangs", 0.97, 0.90),
     ("come-and-go", 0.97, 0.90),
     ("slow-reader", 0.97, 0.90),

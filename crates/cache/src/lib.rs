@@ -5,4 +5,4 @@
 
 mod span;
 
-pub use span::{SPAN, SpanCache, SpanKey, cut, spans};
+pub use span::{Others, SPAN, SpanCache, SpanKey, cut, spans};

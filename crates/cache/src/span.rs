@@ -35,6 +35,15 @@ pub fn spans(segment: SegmentId, stored: &Range<u64>) -> impl Iterator<Item = Sp
     (stored.start / SPAN..=last).map(move |number| SpanKey { segment, number })
 }
 
+/// Whether to wait for a span that somebody else is fetching.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Others {
+    /// Wait for it: it comes once, however many ask.
+    Join,
+    /// Fetch it as well.
+    Ignore,
+}
+
 #[derive(Clone)]
 struct ByLength;
 
@@ -98,6 +107,27 @@ impl SpanCache {
         Ok(got)
     }
 
+    /// The span under `key`, without ever waiting for what somebody else fetches.
+    ///
+    /// # Errors
+    /// Those of `fetch`.
+    pub async fn get_apart<E, F>(&self, key: SpanKey, fetch: F) -> Result<Bytes, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        if let Some(found) = self.cache.get(&key) {
+            self.hits.increment();
+            self.hit_bytes.add(found.len() as u64);
+            return Ok(found);
+        }
+        self.misses.increment();
+        let fetched = fetch.await?;
+        self.fills.increment();
+        self.filled_bytes.add(fetched.len() as u64);
+        self.cache.insert(key, fetched.clone());
+        Ok(fetched)
+    }
+
     /// The stored range `wanted` of a segment object of `stored_len` bytes, through spans; `fetch` brings those that are absent.
     /// `None` if the object is too short for it.
     ///
@@ -108,6 +138,7 @@ impl SpanCache {
         segment: SegmentId,
         stored_len: u64,
         wanted: &Range<u64>,
+        others: Others,
         fetch: impl Fn(Range<u64>) -> F,
     ) -> Result<Option<Bytes>, E>
     where
@@ -119,43 +150,10 @@ impl SpanCache {
             if parts.is_empty() {
                 start = range.start;
             }
-            parts.push(self.get(span, fetch(range)).await?);
-        }
-        Ok(cut(&parts, start, wanted))
-    }
-
-    /// As [`SpanCache::read`], without ever waiting for what somebody else fetches.
-    ///
-    /// # Errors
-    /// Those of `fetch`.
-    pub async fn read_apart<E, F>(
-        &self,
-        segment: SegmentId,
-        stored_len: u64,
-        wanted: &Range<u64>,
-        fetch: impl Fn(Range<u64>) -> F,
-    ) -> Result<Option<Bytes>, E>
-    where
-        F: Future<Output = Result<Bytes, E>>,
-    {
-        let (mut parts, mut start) = (Vec::new(), wanted.start);
-        for span in spans(segment, wanted) {
-            let range = span.range(stored_len);
-            if parts.is_empty() {
-                start = range.start;
-            }
-            if let Some(found) = self.cache.get(&span) {
-                self.hits.increment();
-                self.hit_bytes.add(found.len() as u64);
-                parts.push(found);
-                continue;
-            }
-            self.misses.increment();
-            let fetched = fetch(range).await?;
-            self.fills.increment();
-            self.filled_bytes.add(fetched.len() as u64);
-            self.cache.insert(span, fetched.clone());
-            parts.push(fetched);
+            parts.push(match others {
+                Others::Join => self.get(span, fetch(range)).await?,
+                Others::Ignore => self.get_apart(span, fetch(range)).await?,
+            });
         }
         Ok(cut(&parts, start, wanted))
     }

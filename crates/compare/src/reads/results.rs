@@ -8,7 +8,8 @@ use headrace_bench::report::Spread;
 use serde::{Deserialize, Serialize};
 
 use super::Part;
-use crate::failure::{Context, Failure, Result};
+use crate::failure::Result;
+use crate::report::file;
 use crate::report::results::Machine;
 use crate::worker::WRONG_DATA;
 
@@ -76,13 +77,7 @@ impl Results {
     /// # Errors
     /// When it cannot be read, or is of another version of this program.
     pub fn load(path: &Path) -> Result<Results> {
-        let text = std::fs::read(path).context(|| format!("reading {}", path.display()))?;
-        let results: Results =
-            serde_json::from_slice(&text).context(|| format!("reading {}", path.display()))?;
-        if results.version == VERSION {
-            return Ok(results);
-        }
-        Err(Failure::new(format!("{}: version {}, not {VERSION}", path.display(), results.version)))
+        file::load(path, VERSION, |results: &Results| results.version)
     }
 
     /// Writes them.
@@ -90,9 +85,7 @@ impl Results {
     /// # Errors
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).context(|| "describing results".into())?;
-        text.push(b'\n');
-        std::fs::write(path, text).context(|| format!("writing {}", path.display()))
+        file::save(self, path)
     }
 
     /// Takes in what another run found, as further repetitions.

@@ -1,6 +1,7 @@
 //! What was found: as JSON, as tables, as plots, and in the documentation.
 
 mod details;
+pub mod file;
 mod markdown;
 mod plots;
 mod publish;

@@ -6,9 +6,10 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::file;
 use crate::cases::Case;
 use crate::dataset::Scale;
-use crate::failure::{Context, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::server::Profile;
 use crate::subjects::Subject;
 
@@ -204,20 +205,12 @@ impl Results {
 
     /// Reads a file that [`Self::save`] wrote.
     pub fn load(path: &Path) -> Result<Results> {
-        let text = std::fs::read(path).context(|| format!("reading {}", path.display()))?;
-        let results: Results =
-            serde_json::from_slice(&text).context(|| format!("reading {}", path.display()))?;
-        if results.version == VERSION {
-            return Ok(results);
-        }
-        Err(Failure::new(format!("{}: version {}, not {VERSION}", path.display(), results.version)))
+        file::load(path, VERSION, |results: &Results| results.version)
     }
 
     /// Writes them.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).context(|| "describing results".into())?;
-        text.push(b'\n');
-        std::fs::write(path, text).context(|| format!("writing {}", path.display()))
+        file::save(self, path)
     }
 
     /// Takes in what another run on the same machine at the same scale found, as further repetitions.

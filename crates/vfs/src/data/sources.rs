@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use headrace_cache::{SPAN, spans};
+use headrace_cache::{Others, SPAN, spans};
 use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, FrameError, InodeNo, SegmentId, SegmentSlice};
 use headrace_store::ErrorKind;
 
@@ -173,11 +173,11 @@ impl Vfs {
         let read = match through {
             Through::Fetcher if !self.fetcher.is_stopped() => {
                 let fetch = |range| self.fetch_span(slice.segment, segment.stored, range);
-                self.spans.read(slice.segment, segment.stored, wanted, fetch).await
+                self.spans.read(slice.segment, segment.stored, wanted, Others::Join, fetch).await
             }
             _ => {
                 let fetch = async |range| Ok(self.volume.store.get_range(&key, range).await?);
-                self.spans.read_apart(slice.segment, segment.stored, wanted, fetch).await
+                self.spans.read(slice.segment, segment.stored, wanted, Others::Ignore, fetch).await
             }
         };
         let read = read.map_err(|error| match error {

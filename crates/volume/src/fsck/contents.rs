@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use headrace_cache::SpanCache;
+use headrace_cache::{Others, SpanCache};
 use headrace_layout::{CHUNK_SIZE, Extent, ExtentData, InodeNo, SegmentId, SegmentSlice};
 use headrace_meta::{Kind, LOST_SEGMENT, MetaError};
 use tokio::sync::Semaphore;
@@ -237,7 +237,9 @@ impl Walk<'_> {
         let Some(segment) = volume.meta.segment(slice.segment)? else { return Ok(None) };
         let (key, wanted) = (slice.segment.object_key(), volume.codec.stored_range(slice, from, len));
         let fetch = |range| volume.store.get_range(&key, range);
-        let Ok(Some(stored)) = self.spans.read(slice.segment, segment.stored, &wanted, fetch).await else {
+        let Ok(Some(stored)) =
+            self.spans.read(slice.segment, segment.stored, &wanted, Others::Join, fetch).await
+        else {
             return Ok(None);
         };
         Ok(volume.codec.decode(slice, from, len, stored).ok())

@@ -139,6 +139,22 @@ impl Copy<'_> {
         );
     }
 
+    /// Demands that what is there is as it was, though the newest changes may be missing.
+    pub fn assert_as_before(&self, case: &str) {
+        let (mut here, mut gone) = (0, 0);
+        for (name, content) in &self.specimen.files {
+            match std::fs::read(self.site.mount_point().join(name)) {
+                Ok(found) => {
+                    assert!(found == *content, "{case}: {name} has other bytes");
+                    here += 1;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => gone += 1,
+                Err(error) => panic!("{case}: {name}: {error}\n{}", self.site.log()),
+            }
+        }
+        assert!(here > gone, "{case}: {here} files are there, {gone} are not");
+    }
+
     /// The volume still takes new files and gives them back, and gives up the new one again.
     pub fn assert_usable(&self, case: &str) {
         let path = self.site.mount_point().join("a new file");

@@ -199,6 +199,13 @@ impl Endpoint {
         self.limit.cancelled(now);
     }
 
+    /// `fetch` was given up because nothing came of it: it says nothing of how long others take.
+    pub fn abandoned(&mut self, now: Duration, fetch: FetchId) {
+        if self.take(now, fetch).is_some() {
+            self.limit.cancelled(now);
+        }
+    }
+
     /// How many fetches may be in flight now: more may be started while [`in_flight`](Endpoint::in_flight) is below it.
     ///
     /// It grows only while it is used: start fetches up to it, at once, whenever there is something worth fetching. (When

@@ -50,6 +50,7 @@ impl Reads {
                     let idle = part.is_idle();
                     self.unhedge(file, start);
                     for fetch in fetches.into_iter().flatten() {
+                        self.endpoint.abandoned(now, fetch);
                         self.cancel(now, fetch);
                     }
                     self.stats.hung += 1;

@@ -52,7 +52,7 @@ pub struct Read {
 pub struct Window {
     tuning: Tuning,
     bytes: u64,
-    doubling: bool,
+    growing: bool,
     /// Bytes read in this round.
     read: u64,
     /// Waits of the reader up to this round.
@@ -65,7 +65,7 @@ impl Window {
     /// The first window of a stream that is fetched in parts of so many bytes.
     pub fn new(tuning: Tuning, part: u64) -> Window {
         let bytes = part.saturating_mul(tuning.first_parts.max(1));
-        Window { tuning, bytes, doubling: true, read: 0, waits: 0, least_ready: Duration::MAX, hungry: 0 }
+        Window { tuning, bytes, growing: true, read: 0, waits: 0, least_ready: Duration::MAX, hungry: 0 }
     }
 
     /// One of so many bytes, which stays so as long as it is not told of reads.
@@ -94,11 +94,11 @@ impl Window {
         let idle = read.fetch.saturating_mul(self.tuning.idle_fetches);
         if read.waits > self.waits {
             self.hungry += 1;
-            self.doubling |= self.hungry > self.tuning.hungry_rounds;
-            let more = if self.doubling { self.bytes.saturating_mul(self.tuning.grow) } else { step };
+            self.growing |= self.hungry > self.tuning.hungry_rounds;
+            let more = if self.growing { self.bytes.saturating_mul(self.tuning.grow) } else { step };
             self.bytes = self.bytes.saturating_add(more);
         } else {
-            (self.doubling, self.hungry) = (false, 0);
+            (self.growing, self.hungry) = (false, 0);
             if self.least_ready > idle {
                 self.bytes -= step;
             }

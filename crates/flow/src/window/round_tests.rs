@@ -33,13 +33,13 @@ impl Reader {
         self.window.bytes()
     }
 
-    /// A window of 64 parts that seemed right.
+    /// A window of 128 parts that seemed right.
     fn settled() -> Reader {
         let mut reader = Reader::new();
-        while reader.window.bytes() < 64 * PART {
+        while reader.window.bytes() < 128 * PART {
             reader.round(None);
         }
-        assert_eq!(reader.round(Some(RIGHT)), 64 * PART);
+        assert_eq!(reader.round(Some(RIGHT)), 128 * PART);
         reader
     }
 }
@@ -50,43 +50,43 @@ fn a_round_ends_when_as_much_was_read_as_the_window_has() {
     reader.read(2 * PART - 1, None);
     assert_eq!(reader.window.bytes(), 2 * PART);
     reader.read(1, Some(RIGHT));
-    assert_eq!(reader.window.bytes(), 4 * PART, "somebody waited in it");
+    assert_eq!(reader.window.bytes(), 8 * PART, "somebody waited in it");
     reader.read(PART, None);
     reader.read(PART, None);
-    assert_eq!(reader.window.bytes(), 4 * PART, "what was read before does not count again");
+    assert_eq!(reader.window.bytes(), 8 * PART, "what was read before does not count again");
 }
 
 #[test]
 fn a_wait_counts_in_its_round_and_in_no_other() {
     let mut reader = Reader::new();
-    assert_eq!(reader.round(None), 4 * PART);
-    assert_eq!(reader.round(Some(RIGHT)), 4 * PART);
+    assert_eq!(reader.round(None), 8 * PART);
+    assert_eq!(reader.round(Some(RIGHT)), 8 * PART);
 }
 
 #[test]
-fn one_that_seemed_right_grows_by_an_eighth_and_doubles_when_that_is_too_little() {
+fn one_that_seemed_right_grows_by_an_eighth_and_manyfold_when_that_is_too_little() {
     let mut reader = Reader::settled();
-    assert_eq!(reader.round(None), 72 * PART);
-    assert_eq!(reader.round(None), 81 * PART);
-    assert_eq!(reader.round(None), 162 * PART, "the third time in a row: conditions have changed");
-    assert_eq!(reader.round(None), 324 * PART);
+    assert_eq!(reader.round(None), 144 * PART);
+    assert_eq!(reader.round(None), 162 * PART);
+    assert_eq!(reader.round(None), 648 * PART, "the third time in a row: conditions have changed");
+    assert_eq!(reader.round(None), 2592 * PART);
     let mut reader = Reader::settled();
-    for grown in [72, 81] {
+    for grown in [144, 162] {
         assert_eq!(reader.round(None), grown * PART);
     }
     reader.round(Some(RIGHT));
-    assert!(reader.round(None) < 92 * PART, "not in a row");
+    assert!(reader.round(None) < 184 * PART, "not in a row");
 }
 
 #[test]
 fn it_shrinks_by_an_eighth_when_all_lies_ready_for_longer_than_two_fetches() {
     let mut reader = Reader::settled();
-    assert_eq!(reader.round(Some(2 * FETCH)), 64 * PART, "so long is right");
+    assert_eq!(reader.round(Some(2 * FETCH)), 128 * PART, "so long is right");
     let longer = 2 * FETCH + Duration::from_nanos(1);
-    assert_eq!(reader.round(Some(longer)), 56 * PART);
+    assert_eq!(reader.round(Some(longer)), 112 * PART);
     reader.read(PART, Some(RIGHT));
-    assert_eq!(reader.round(Some(longer)), 56 * PART, "one read was in time only just");
-    assert_eq!(reader.round(Some(longer)), 49 * PART, "that was another round");
+    assert_eq!(reader.round(Some(longer)), 112 * PART, "one read was in time only just");
+    assert_eq!(reader.round(Some(longer)), 98 * PART, "that was another round");
 }
 
 #[test]

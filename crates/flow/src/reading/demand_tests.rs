@@ -2,20 +2,13 @@
 
 use std::time::Duration;
 
-use super::driven::{Driven, KIB, MIB, limits};
+use super::driven::{Driven, KIB, LEN, MIB, limits, one_file};
 use super::*;
 use crate::backoff::Failure;
 
 const MS: Duration = Duration::from_millis(1);
 /// Far into the file, where no stream begins.
 const AT: u64 = 64 * MIB;
-const LEN: u64 = 512 * MIB;
-
-fn driven(memory: u64) -> Driven {
-    let mut driven = Driven::new(limits(memory));
-    driven.open(1, LEN);
-    driven
-}
 
 #[test]
 fn a_small_read_fetches_whole_grains_within_the_file() {
@@ -62,7 +55,7 @@ fn a_large_read_is_fetched_in_pieces_and_answered_with_the_last_byte() {
 
 #[test]
 fn what_is_there_or_on_its_way_is_not_fetched_again() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     let first = driven.read(1, AT..AT + 64 * KIB);
     let fetch = driven.one().fetch;
     let second = driven.read(1, AT - 8 * KIB..AT + 8 * KIB);
@@ -82,7 +75,7 @@ fn what_is_there_or_on_its_way_is_not_fetched_again() {
 
 #[test]
 fn reads_wait_for_memory_in_the_order_they_came() {
-    let mut driven = driven(4 * MIB);
+    let mut driven = one_file(4 * MIB);
     let first = driven.read(1, AT..AT + 3 * MIB);
     let fetch = driven.one().fetch;
     let second = driven.read(1, 2 * AT..2 * AT + 2 * MIB);
@@ -104,7 +97,7 @@ fn reads_wait_for_memory_in_the_order_they_came() {
 
 #[test]
 fn a_read_that_fits_exactly_is_let_in_and_one_that_never_fits_goes_alone() {
-    let mut driven = driven(4 * MIB);
+    let mut driven = one_file(4 * MIB);
     driven.read(1, AT..AT + 2 * MIB);
     driven.read(1, 2 * AT..2 * AT + 2 * MIB);
     assert_eq!(driven.sent().len(), 2);
@@ -126,7 +119,7 @@ fn a_read_that_fits_exactly_is_let_in_and_one_that_never_fits_goes_alone() {
 
 #[test]
 fn a_failed_fetch_is_tried_again_later_and_later() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     let request = driven.read(1, AT..AT + 64 * KIB);
     let mut fetch = driven.one().fetch;
     let mut waits = Vec::new();
@@ -150,7 +143,7 @@ fn a_failed_fetch_is_tried_again_later_and_later() {
 
 #[test]
 fn what_came_before_a_failure_is_not_fetched_again() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     let request = driven.read(1, AT..AT + 64 * KIB);
     let first = driven.one().fetch;
     driven.arrive(first, 20 * KIB);
@@ -173,7 +166,7 @@ fn what_came_before_a_failure_is_not_fetched_again() {
 #[test]
 fn what_was_refused_is_sent_again_when_the_endpoint_answers_and_what_broke_is_not() {
     for (how, sent) in [(Failure::Throttled, 1), (Failure::Transient, 0)] {
-        let mut driven = driven(64 * MIB);
+        let mut driven = one_file(64 * MIB);
         let refused = driven.read(1, AT..AT + 64 * KIB);
         driven.read(1, 2 * AT..2 * AT + 64 * KIB);
         let fetches = driven.sent();
@@ -232,7 +225,7 @@ fn those_beside_what_fails_are_answered() {
 
 #[test]
 fn what_is_there_is_answered_though_memory_was_taken_away() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     let first = driven.read(1, AT..AT + MIB);
     driven.settle(MS);
     driven.memory(32 * KIB);
@@ -247,7 +240,7 @@ fn what_is_there_is_answered_though_memory_was_taken_away() {
 fn a_streams_reader_waits_for_no_more_than_memory_has_room_for() {
     // Nothing is usable for what nobody waits for but 960 KiB.
     for (memory, more) in [(MIB, false), (64 * MIB, true)] {
-        let mut driven = driven(memory);
+        let mut driven = one_file(memory);
         driven.whole(1, 0..512 * KIB, 20 * MS);
         driven.settle(20 * MS);
         driven.sent();
@@ -266,7 +259,7 @@ fn a_streams_reader_waits_for_no_more_than_memory_has_room_for() {
 #[test]
 fn what_comes_after_a_streams_read_takes_no_memory_that_is_kept_for_others() {
     // Of 4 MiB 256 KiB are kept; 3.5 MiB are in use: there is room for the reads, and for 128 KiB.
-    let mut driven = driven(4 * MIB);
+    let mut driven = one_file(4 * MIB);
     driven.read(1, 200 * MIB..203 * MIB + 512 * KIB);
     driven.settle(MS);
     driven.read(1, 40 * MIB..40 * MIB + 64 * KIB);
@@ -280,7 +273,7 @@ fn what_comes_after_a_streams_read_takes_no_memory_that_is_kept_for_others() {
 
 #[test]
 fn what_failed_was_given_up_and_is_wanted_again_is_fetched_once() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     driven.whole(1, 0..64 * KIB, 20 * MS);
     let ahead = driven.flying.keys().next_back().copied().expect("more is fetched");
     let lost = driven.flying[&ahead].0.range.clone();
@@ -341,7 +334,7 @@ fn quick(driven: &mut Driven, count: u64) {
 
 #[test]
 fn a_fetch_that_takes_far_too_long_is_overtaken_by_a_second_one() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     quick(&mut driven, 150);
     let (held, cancelled) = (driven.reads.held(), driven.cancelled.len());
     let request = driven.read(1, AT..AT + 64 * KIB);
@@ -373,7 +366,7 @@ fn a_fetch_that_takes_far_too_long_is_overtaken_by_a_second_one() {
 #[test]
 fn if_one_of_two_attempts_fails_the_other_still_counts() {
     for first in [true, false] {
-        let mut driven = driven(64 * MIB);
+        let mut driven = one_file(64 * MIB);
         quick(&mut driven, 150);
         let held = driven.reads.held();
         let request = driven.read(1, AT..AT + 64 * KIB);
@@ -394,7 +387,7 @@ fn if_one_of_two_attempts_fails_the_other_still_counts() {
 #[test]
 fn a_second_attempt_needs_memory_for_what_is_missing() {
     for (spare, sent) in [(118 * KIB - 1, 0), (118 * KIB, 1)] {
-        let mut driven = driven(64 * MIB);
+        let mut driven = one_file(64 * MIB);
         quick(&mut driven, 150);
         let held = driven.reads.held();
         driven.memory(held + spare);

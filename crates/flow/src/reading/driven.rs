@@ -38,6 +38,16 @@ pub(super) fn limits(memory: u64) -> Limits {
     Limits { memory, request_max: 8 * MIB, requests: 64 }
 }
 
+/// Bytes of the file of [`one_file`].
+pub(super) const LEN: u64 = 512 * MIB;
+
+/// File 1 is open, and nothing was read.
+pub(super) fn one_file(memory: u64) -> Driven {
+    let mut driven = Driven::new(limits(memory));
+    driven.open(1, LEN);
+    driven
+}
+
 impl Driven {
     pub fn new(limits: Limits) -> Driven {
         Driven {

@@ -12,18 +12,20 @@ use super::types::{FetchId, FileId};
 const DOUBLINGS: u32 = 6;
 
 impl Reads {
-    /// When a fetch, of a part that was sent anew so often, is hung if nothing more of it comes.
-    fn hung_when(&self, fetch: FetchId, anew: u32) -> Option<Duration> {
-        let late = self.endpoint.late(fetch)?;
-        let patience = late.patience.saturating_mul(self.tuning.hung_lates).max(self.tuning.hung);
-        Some(late.last + patience.saturating_mul(1 << anew.min(DOUBLINGS)))
+    /// When a part is hung if nothing more of it comes: as long as anything comes of one of two fetches, there is hope.
+    fn hung_when(&self, file: FileId, start: u64) -> Option<Duration> {
+        let part = self.files.get(&file)?.parts.get(start)?;
+        let of = |fetch: FetchId| {
+            let late = self.endpoint.late(fetch)?;
+            let patience = late.patience.saturating_mul(self.tuning.hung_lates).max(self.tuning.hung);
+            Some(late.last + patience.saturating_mul(1 << part.anew.min(DOUBLINGS)))
+        };
+        part.fetches.into_iter().flatten().filter_map(of).max()
     }
 
     /// This part was sent.
     pub(super) fn watch(&mut self, file: FileId, start: u64) {
-        let Some(part) = self.part(file, start) else { return };
-        let (fetches, anew) = (part.fetches, part.anew);
-        let when = fetches.into_iter().flatten().filter_map(|fetch| self.hung_when(fetch, anew)).max();
+        let when = self.hung_when(file, start);
         self.hung_at = [self.hung_at, when].into_iter().flatten().min();
     }
 
@@ -38,14 +40,10 @@ impl Reads {
         parts.sort_unstable();
         parts.dedup();
         for (file, start) in parts {
-            let Some(part) = self.part(file, start) else { continue };
-            let (fetches, anew) = (part.fetches, part.anew);
-            // As long as anything comes of one of two, there is hope.
-            let when = fetches.into_iter().flatten().filter_map(|fetch| self.hung_when(fetch, anew)).max();
-            match when {
+            match self.hung_when(file, start) {
                 Some(when) if when <= now => {
                     let Some(part) = self.part(file, start) else { continue };
-                    part.fetches = [None; 2];
+                    let fetches = std::mem::take(&mut part.fetches);
                     part.anew += 1;
                     let idle = part.is_idle();
                     self.unhedge(file, start);
@@ -59,8 +57,7 @@ impl Reads {
                         false => self.demands.push_front((file, start)),
                     }
                 }
-                Some(when) => self.hung_at = Some(self.hung_at.map_or(when, |at| at.min(when))),
-                None => {}
+                _ => self.watch(file, start),
             }
         }
     }

@@ -72,7 +72,7 @@ pub struct Reads {
     pub(super) ring: VecDeque<(FileId, StreamId)>,
     /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
     pub(super) buying: VecDeque<(FileId, u64)>,
-    /// Nothing that is waited for is hung before.
+    /// Nothing is hung before.
     pub(super) hung_at: Option<Duration>,
     /// Files that are worth to be fetched whole.
     pub(super) wide: u64,

@@ -2,18 +2,11 @@
 
 use std::time::Duration;
 
-use super::driven::{Driven, KIB, MIB, limits};
+use super::driven::{Driven, KIB, LEN, MIB, one_file};
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 const AT: u64 = 64 * MIB;
-const LEN: u64 = 512 * MIB;
-
-fn driven(memory: u64) -> Driven {
-    let mut driven = Driven::new(limits(memory));
-    driven.open(1, LEN);
-    driven
-}
 
 /// A piece that was fetched for nobody in particular, and of which most was not read.
 fn leftover(driven: &mut Driven, file: u64, start: u64) {
@@ -25,7 +18,7 @@ fn leftover(driven: &mut Driven, file: u64, start: u64) {
 
 #[test]
 fn what_has_been_read_goes_and_the_rest_stays() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     leftover(&mut driven, 1, AT);
     assert_eq!((driven.released.len(), driven.reads.held()), (0, 32 * KIB));
     let end = driven.read(1, AT + 20 * KIB..AT + 32 * KIB);
@@ -40,7 +33,7 @@ fn what_has_been_read_goes_and_the_rest_stays() {
 #[test]
 fn the_oldest_that_nobody_asked_for_goes_first() {
     // Room for four pieces of 32 KiB; at uneven distances.
-    let mut driven = driven(128 * KIB);
+    let mut driven = one_file(128 * KIB);
     let piece = |n: usize| {
         let start = AT + [0, 1, 3, 4, 6, 2, 5][n] * 32 * MIB;
         (1, start..start + 32 * KIB)
@@ -68,7 +61,7 @@ fn the_oldest_that_nobody_asked_for_goes_first() {
 
 #[test]
 fn less_memory_takes_effect_at_once_and_no_more_than_needed_goes() {
-    let mut driven = driven(MIB);
+    let mut driven = one_file(MIB);
     for n in 1..=4 {
         leftover(&mut driven, 1, n * AT);
     }
@@ -91,7 +84,7 @@ fn large(driven: &mut Driven) -> RequestId {
 
 #[test]
 fn the_beginning_of_a_large_piece_goes_when_it_has_been_read() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     // Fetched with what comes after it, for a stream.
     driven.whole(1, 0..MIB, 20 * MS);
     driven.whole(1, MIB..2 * MIB, 20 * MS);
@@ -106,7 +99,7 @@ fn the_beginning_of_a_large_piece_goes_when_it_has_been_read() {
 
 #[test]
 fn a_stream_holds_no_more_than_its_window_and_all_of_it_goes_with_its_file() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     for n in 0..32 {
         driven.whole(1, n * MIB..(n + 1) * MIB, 20 * MS);
     }
@@ -126,7 +119,7 @@ fn a_stream_holds_no_more_than_its_window_and_all_of_it_goes_with_its_file() {
 
 #[test]
 fn a_file_that_is_closed_while_it_is_read_is_known_until_the_read_is_over() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     let request = driven.read(1, AT..AT + 64 * KIB);
     let fetch = driven.one().fetch;
     driven.close(1);
@@ -140,7 +133,7 @@ fn a_file_that_is_closed_while_it_is_read_is_known_until_the_read_is_over() {
 
 #[test]
 fn with_one_of_two_handles_goes_only_what_it_read_ahead() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     driven.reads.opened(FileId(1), HandleId(9), LEN);
     leftover(&mut driven, 1, AT);
     driven.whole(1, 0..MIB, 20 * MS);
@@ -157,7 +150,7 @@ fn with_one_of_two_handles_goes_only_what_it_read_ahead() {
 
 #[test]
 fn another_handle_does_not_take_a_stream_with_it() {
-    let mut driven = driven(64 * MIB);
+    let mut driven = one_file(64 * MIB);
     driven.reads.opened(FileId(1), HandleId(9), LEN);
     driven.whole(1, 0..MIB, 20 * MS);
     driven.whole(1, MIB..2 * MIB, 20 * MS);
@@ -182,7 +175,7 @@ fn two_streams(driven: &mut Driven, first: u64, second: u64) {
 
 #[test]
 fn what_lies_furthest_ahead_of_the_stream_that_holds_most_is_given_up_first() {
-    let mut driven = driven(256 * MIB);
+    let mut driven = one_file(256 * MIB);
     two_streams(&mut driven, 32, 4);
     driven.released.clear();
     let of = |driven: &Driven, file: u64| {
@@ -206,7 +199,7 @@ fn what_lies_furthest_ahead_of_the_stream_that_holds_most_is_given_up_first() {
 
 #[test]
 fn what_was_given_up_is_fetched_again_when_there_is_room() {
-    let mut driven = driven(256 * MIB);
+    let mut driven = one_file(256 * MIB);
     two_streams(&mut driven, 32, 0);
     let held = driven.reads.held();
     driven.memory(held / 2);
@@ -221,7 +214,7 @@ fn what_was_given_up_is_fetched_again_when_there_is_room() {
 
 #[test]
 fn backward_what_lies_furthest_ahead_is_what_is_lowest() {
-    let mut driven = driven(256 * MIB);
+    let mut driven = one_file(256 * MIB);
     for n in 1..24 {
         driven.whole(1, LEN - n * MIB..LEN - (n - 1) * MIB, 20 * MS);
     }
@@ -238,7 +231,7 @@ fn backward_what_lies_furthest_ahead_is_what_is_lowest() {
 
 #[test]
 fn what_a_reader_with_holes_has_left_far_behind_goes() {
-    let mut driven = driven(256 * MIB);
+    let mut driven = one_file(256 * MIB);
     driven.whole(1, 0..MIB, 20 * MS);
     driven.whole(1, MIB..2 * MIB, 20 * MS);
     // A third of each piece is passed over: too little to be no stream.

@@ -98,7 +98,7 @@ impl Reads {
         // Where nothing but the latency is known, the transfer is taken to last as long again.
         let guess = || Some((part as f64 / self.endpoint.latency()?.as_secs_f64().max(1e-6) / 2.0) as u64);
         let each = self.endpoint.alone(part).or_else(guess).unwrap_or(0);
-        let modelled = each.saturating_mul(self.endpoint.allowed() as u64);
+        let modelled = each.saturating_mul(self.allowed() as u64);
         match self.endpoint.bandwidth() {
             Some(rate) if measured => rate.min(modelled),
             _ => modelled,
@@ -107,7 +107,7 @@ impl Reads {
 
     /// Sends what is to be fetched of whole files while nothing else is to be sent.
     pub(super) fn buy(&mut self, now: Duration, mode: Mode) {
-        while self.endpoint.in_flight() < self.endpoint.allowed() {
+        while self.endpoint.in_flight() < self.allowed() {
             let Some(&(file, sent)) = self.buying.front() else { return };
             if mode == Mode::Ordered && self.endpoint.in_flight() > 0 {
                 return;
@@ -120,7 +120,7 @@ impl Reads {
             };
             // It may take longer than was thought.
             let missing = state.len.saturating_sub(state.parts.bytes());
-            let many = 2 * self.endpoint.allowed() as u64;
+            let many = 2 * self.allowed() as u64;
             if sent >= many && !state.whole.is_worth(missing, self.rate_whole(true), 0) {
                 return;
             }

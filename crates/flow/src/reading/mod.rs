@@ -20,6 +20,7 @@ mod reads;
 mod release;
 #[cfg(test)]
 mod release_tests;
+mod size;
 #[cfg(test)]
 mod tests;
 mod tuning;

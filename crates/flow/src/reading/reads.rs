@@ -380,48 +380,6 @@ impl Reads {
         self.files.get_mut(&file)?.parts.get_mut(start)
     }
 
-    /// Bytes of a fetch ahead: long enough to be mostly transfer and not mostly latency, short enough that there can be several.
-    pub(super) fn part_size(&self) -> u64 {
-        if let Some(fixed) = self.tuning.fixed {
-            return 1 << fixed.part.min(self.limits.request_max).max(1).ilog2();
-        }
-        let least = self.tuning.part_min.min(self.limits.request_max).max(1);
-        let smallest = self.tuning.grain.saturating_mul(4).min(self.limits.request_max).max(1);
-        let wanted = match (self.endpoint.latency_least(), self.endpoint.alone(least)) {
-            (Some(latency), Some(alone)) => {
-                // `alone` counts the latency; what is left is the rate of the transfer.
-                let whole = least as f64 / alone.max(1) as f64;
-                let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
-                let rate = least as f64 / transfer;
-                (rate * latency.as_secs_f64() * f64::from(self.tuning.part_latencies)) as u64
-            }
-            _ => least,
-        };
-        let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
-        // As many as are allowed are to fit: where memory is what limits, shorter fetches make more of it.
-        let fitting = self.usable() / self.allowed().max(1) as u64;
-        let fitting = (fitting as f64 * std::f64::consts::SQRT_2) as u64;
-        let most = self.limits.request_max.min(share).min(fitting.max(least)).max(smallest);
-        // Powers of two, so that parts of different streams of a file meet.
-        1 << wanted.max(least).min(most).ilog2()
-    }
-
-    /// Bytes of a fetch ahead of one stream: several make up its window, so that a small one need not wait for few large ones.
-    pub(super) fn part_of(&self, window: u64, part: u64) -> u64 {
-        let least = self.tuning.part_min.max(1).min(part);
-        part.min(1 << (window / self.tuning.parts_per_window.max(1)).max(least).ilog2())
-    }
-
-    /// More than this ahead of one stream is of no use, bytes.
-    fn most_ahead(&self, part: u64) -> u64 {
-        let flying = self.allowed() as u64 * part;
-        self.limits.memory.min(
-            flying
-                .saturating_mul(self.tuning.windows_in_flight.max(1))
-                .max(part.saturating_mul(self.tuning.parts_per_window)),
-        )
-    }
-
     fn learn(&mut self) {
         let part = self.part_size();
         let streams = self.followed.max(1);

@@ -153,12 +153,14 @@ impl Reads {
         }
     }
 
-    /// What a stream's reader has left far behind goes, though not all of it was read: it reads with holes.
+    /// What a stream's reader has left far behind goes, though not all of it was read: it reads with holes. What may merely be late is
+    /// kept as long as it takes little of the memory.
     pub(super) fn passed(&mut self, now: Duration, file: FileId, stream: StreamId) {
-        let disorder = self.tuning.streams.disorder;
+        let share = self.limits.memory / self.tuning.reserve.max(1) / self.followed.max(1);
+        let far = self.tuning.streams.late.min(share).max(self.tuning.streams.disorder);
         while let Some(state) = self.files.get(&file)
             && let Some(found) = state.streams.get(stream).filter(|found| found.pattern == Pattern::Forward)
-            && let Some(part) = state.parts.last_before(found.reader.saturating_sub(disorder))
+            && let Some(part) = state.parts.last_before(found.reader.saturating_sub(far))
             && part.stream == Some(stream)
             && part.is_idle()
         {

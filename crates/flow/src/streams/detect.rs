@@ -19,9 +19,11 @@ const HOLES: (u64, u64) = (2, 5);
 /// The numbers of [`Streams`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    /// How far from its place in a stream a read may come, bytes. The kernel has 16 MiB of readahead in requests of up to 1 MiB, and
-    /// disorder is among those that its threads have in hand.
+    /// How far from its place in a stream a read may come, bytes: disorder is among the requests, of up to 1 MiB, that threads have in hand.
     pub disorder: u64,
+    /// How far behind its place a read may come of what was left out until then, bytes. A thread may stand still with its request while the
+    /// kernel's readahead, 16 MiB at a time and one more time ahead of that, goes on through the others.
+    pub late: u64,
     /// Streams of one file, at most; the one unused for longest goes.
     pub most: usize,
     /// Steps of the same length in a row, by one handle, that count as strided.
@@ -32,7 +34,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { disorder: 4 << 20, most: 256, strides: 4, patience: 4 }
+        Tuning { disorder: 4 << 20, late: 32 << 20, most: 256, strides: 4, patience: 4 }
     }
 }
 
@@ -260,6 +262,8 @@ impl Stream {
     fn distance(&self, range: &Range<u64>) -> Option<u64> {
         match self.pattern {
             Pattern::Forward if range.start >= self.reader => Some(range.start - self.reader),
+            // What was left out has its place nowhere else, but for a stream that has just come there.
+            Pattern::Forward if self.left_out(range) => Some(1),
             // Late ones, and those that go backward from a stream's first.
             Pattern::Forward => Some(self.reader.saturating_sub(range.end)),
             Pattern::Backward if range.end <= self.reader => Some(self.reader - range.end),
@@ -271,8 +275,18 @@ impl Stream {
         }
     }
 
+    /// Whether this is behind the reader, and nothing of it was read.
+    fn left_out(&self, range: &Range<u64>) -> bool {
+        self.confirmed
+            && self.origin <= range.start
+            && range.end <= self.reader
+            && self.seen.bytes_within(range) == 0
+    }
+
     fn follow(&mut self, range: &Range<u64>, tuning: &Tuning) {
-        let backward = self.reads > 0 && range.end == self.last.start;
+        // Nothing is before the beginning: whoever reads that goes on from there.
+        let begins = range.start == 0;
+        let backward = self.reads > 0 && range.end == self.last.start && !begins;
         let forward = self.reads > 0 && range.start == self.last.end;
         self.seen.insert(range.clone());
         self.last = range.clone();
@@ -289,17 +303,18 @@ impl Stream {
             Pattern::Forward => {
                 self.reader = self.reader.max(range.end);
                 if !self.confirmed {
-                    self.confirm(range, forward);
+                    self.confirm(range, forward || begins);
                 } else if self.reads >= tuning.patience {
                     // Read with holes all over: not a stream.
-                    let whole = self.origin..self.reader;
+                    let lately = self.reader.saturating_sub(tuning.disorder.saturating_mul(2));
+                    let whole = self.origin.max(lately)..self.reader;
                     let length = whole.end - whole.start;
                     let holes = length - self.seen.bytes_within(&whole).min(length);
                     self.confirmed = holes <= (length / HOLES.1 * HOLES.0).max(tuning.disorder / 2);
                 }
             }
         }
-        self.forget(tuning.disorder);
+        self.forget(tuning.disorder, tuning.late);
     }
 
     /// It is a stream if a read continues the one before it, or if some in any order have made up a run. What was read around it
@@ -317,10 +332,10 @@ impl Stream {
     }
 
     /// Remembers no more than disorder needs.
-    fn forget(&mut self, disorder: u64) {
+    fn forget(&mut self, disorder: u64, late: u64) {
         match self.pattern {
             Pattern::Forward => {
-                let from = self.reader.saturating_sub(2 * disorder);
+                let from = self.reader.saturating_sub(late.max(2 * disorder));
                 if from > self.origin {
                     self.origin = from;
                     self.seen.forget_before(from);

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const DISORDER: u64 = 4 * MIB;
+const LATE: u64 = 32 * MIB;
 
 struct Reader {
     streams: Streams,
@@ -15,7 +18,7 @@ struct Reader {
 
 impl Reader {
     fn new(most: usize) -> Reader {
-        let tuning = Tuning { disorder: DISORDER, most, strides: 4, patience: 4 };
+        let tuning = Tuning { disorder: DISORDER, late: LATE, most, strides: 4, patience: 4 };
         Reader { streams: Streams::new(tuning), at: 0 }
     }
 
@@ -53,6 +56,68 @@ fn a_read_belongs_to_the_nearest_stream() {
     // A late one of the second is nearer than an early one of the first, and the other way round.
     assert_eq!(reader.read(1, 103 * MIB + 512 * KIB, 64 * KIB).stream, high);
     assert_eq!(reader.read(1, 102 * MIB + 512 * KIB, 64 * KIB).stream, low);
+}
+
+#[test]
+fn what_was_left_out_is_late_and_what_was_read_is_read_again() {
+    let mut reader = Reader::new(16);
+    let stream = reader.stream(1, 0);
+    let piece = 64 * KIB;
+    // A thread stands still with the third piece, and the others go on.
+    for n in 3..400 {
+        assert_eq!(reader.read(1, n * piece, piece).stream, stream);
+    }
+    let placed = reader.read(1, 2 * piece, piece);
+    assert_eq!((placed.stream, placed.confirmed), (stream, true));
+    assert_eq!(reader.reader(stream), 400 * piece, "which does not take the reader back");
+    assert_ne!(reader.read(1, 2 * piece, piece).stream, stream, "a second time it is another reader");
+    assert_eq!(reader.read(1, 400 * piece, piece).stream, stream);
+}
+
+#[test]
+fn how_late_a_read_may_be() {
+    let mut reader = Reader::new(16);
+    let stream = reader.stream(1, 0);
+    let piece = 64 * KIB;
+    for n in (3..10).chain(11..LATE / piece + 12) {
+        assert_eq!(reader.read(1, n * piece, piece).stream, stream);
+    }
+    let late = reader.reader(stream) - LATE;
+    assert_eq!(late, 12 * piece);
+    assert_ne!(reader.read(1, 2 * piece, piece).stream, stream);
+    assert_ne!(reader.read(1, 10 * piece, piece).stream, stream);
+    assert_eq!(reader.read(1, LATE / piece * piece + 12 * piece, piece).stream, stream);
+}
+
+proptest! {
+    /// As the kernel reads ahead of one reader: a window of requests, of which threads bring the one that they took first or second; the
+    /// next window is asked for when the reader, who needs all that is before, gets there.
+    #[test]
+    fn however_long_threads_stand_still_there_is_one_stream(
+        threads in 2usize..6,
+        piece in prop::sample::select(vec![128 * KIB, 256 * KIB, MIB]),
+        choices in prop::collection::vec(any::<u16>(), 300..600),
+    ) {
+        let mut reader = Reader::new(16);
+        let window = 16 * MIB / piece;
+        let (mut sent, mut arrived, mut hand) = (0, std::collections::BTreeSet::new(), Vec::new());
+        for choice in choices {
+            let first = (0..).find(|n| !arrived.contains(n)).unwrap_or(0);
+            while hand.len() < threads && sent < (first / window + 2) * window {
+                hand.push(sent);
+                sent += 1;
+            }
+            // The oldest is brought by chance only, which may be long after the others. What is first of all is waited for.
+            let oldest = arrived.is_empty() || hand.len() == 1 || choice % 61 == 0;
+            let at = if oldest { 0 } else { 1 + usize::from(choice) % (hand.len() - 1).min(2) };
+            let n = hand.remove(at);
+            arrived.insert(n);
+            let placed = reader.read(1, n * piece, piece);
+            prop_assert!(n == 0 || arrived.len() < 8 || placed.confirmed, "piece {} after {:?}", n, first);
+        }
+        let confirmed = reader.streams.iter().filter(|stream| stream.confirmed).count();
+        prop_assert_eq!(confirmed, 1, "{:?}", reader.streams);
+    }
 }
 
 #[test]

@@ -59,6 +59,7 @@ macro_rules! constants {
 /// All constants.
 pub const CONSTANTS: &[Constant] = constants![
     streams.disorder,
+    streams.late,
     streams.most,
     streams.strides,
     streams.patience,

@@ -8,8 +8,12 @@ use crate::mount::MountOptions;
 
 /// Largest WRITE, and with that READ: the kernel's own ceiling (256 pages).
 pub(crate) const MAX_WRITE: u32 = 1 << 20;
-/// Requests the kernel keeps in flight for readahead. Fewer starve a store that is milliseconds away.
-pub(crate) const MAX_BACKGROUND: u16 = 64;
+/// Requests the kernel keeps in flight for readahead, of all files together; whoever reads ahead beyond that waits. A file alone has
+/// 32 at most, fewer starve a store that is milliseconds away.
+pub(crate) const MAX_BACKGROUND: u16 = 256;
+/// At its congestion threshold the kernel leaves out the rest of a file's readahead and goes on behind it later: what is left out is asked
+/// for out of its turn, 30 MiB late, and no stream is to be seen in that. So the threshold is never reached.
+pub(crate) const NEVER_CONGESTED: u16 = u16::MAX;
 /// Readahead. With 1 MiB requests 64 of which may be in flight, 16 MiB was the fastest at 20 ms per request.
 pub(crate) const READ_AHEAD_KIB: u32 = 16 << 10;
 

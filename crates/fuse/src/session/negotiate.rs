@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 
 use zerocopy::IntoBytes as _;
 
-use super::config::{MAX_BACKGROUND, MAX_WRITE};
+use super::config::{MAX_BACKGROUND, MAX_WRITE, NEVER_CONGESTED};
 use super::transport::{Received, Transport};
 use crate::abi::{self, Args, InHeader, InitFlags, InitIn, InitOut, MIN_READ_BUFFER, Opcode, OutHeader};
 use crate::mount::MountError;
@@ -95,8 +95,7 @@ pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<Ini
                     flags: bits as u32,
                     flags2: (bits >> 32) as u32,
                     max_background: MAX_BACKGROUND,
-                    // A lower threshold throttles readahead long before the queue is full.
-                    congestion_threshold: MAX_BACKGROUND,
+                    congestion_threshold: NEVER_CONGESTED,
                     max_write: MAX_WRITE,
                     time_gran: 1,
                     max_pages: (MAX_WRITE / PAGE) as u16,

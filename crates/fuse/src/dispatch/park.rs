@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -54,6 +54,7 @@ impl<F: Future<Output = ()> + Send + 'static> Wake for Parked<F> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::task::Poll;
     use std::time::Duration;
 
     use super::*;

@@ -7,7 +7,6 @@ mod directories;
 mod encode;
 mod gate;
 mod names;
-mod park;
 mod reply;
 mod xattrs;
 
@@ -21,7 +20,6 @@ mod memory;
 mod tests;
 
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -169,10 +167,10 @@ fn route(opcode: Opcode, call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// Polls a call that may have to wait, here; what is not ready moves to the runtime with its reply as soon as it is.
+/// Polls a call that may have to wait once, here; what is not ready moves to the runtime with its reply.
 fn settle(worker: &Worker, header: &InHeader, later: Later, reply: Reply) {
     let Later { mut future, interruptible } = later;
-    // What has no need to wait is not to pay for what that needs; the real waker is given when it is polled again, which it is at once.
+    // The real waker is given when the task polls for the first time, which it does at once.
     if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return reply.finish(outcome);
     }
@@ -181,33 +179,16 @@ fn settle(worker: &Worker, header: &InHeader, later: Later, reply: Reply) {
     let waiting = Waiting { tid: header.pid, abort };
     let moved = Moved::new(Arc::clone(shared), header.unique);
     let interrupted = interruptible && shared.interrupts.enter(worker.index, header.unique, waiting.clone());
-    let future = Abortable::new(future, registration);
-    park::park(shared.runtime.clone(), Settling { future, reply: Some(reply), _moved: moved });
+    shared.runtime.spawn(async move {
+        let _moved = moved;
+        let outcome = Abortable::new(future, registration).await;
+        match outcome {
+            Ok(outcome) => reply.finish(outcome),
+            Err(_aborted) => reply.error(Errno::EINTR),
+        }
+    });
     if interrupted {
         give_up_if_dying(shared, header.unique, &waiting);
-    }
-}
-
-/// A call that waits, with its reply.
-struct Settling<F> {
-    future: Abortable<F>,
-    reply: Option<Reply>,
-    /// Dropped after the reply is sent.
-    _moved: Moved,
-}
-
-impl<F: Future<Output = Outcome> + Unpin> Future for Settling<F> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let outcome = std::task::ready!(Pin::new(&mut self.future).poll(context));
-        if let Some(reply) = self.reply.take() {
-            match outcome {
-                Ok(outcome) => reply.finish(outcome),
-                Err(_aborted) => reply.error(Errno::EINTR),
-            }
-        }
-        Poll::Ready(())
     }
 }
 

@@ -196,6 +196,38 @@ fn many_readers_at_once_read_what_was_written_within_their_memory() {
     mounted.unmount();
 }
 
+/// The kernel reads ahead of each by 16 MiB and more, in what order it likes when it has much to do: that is one stream each, nevertheless.
+#[test]
+fn what_many_read_from_end_to_end_is_fetched_once() {
+    if native_only() {
+        return;
+    }
+    const FILES: u64 = 8;
+    let size = 40 * MIB;
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount();
+    for n in 0..FILES {
+        write(&mounted.join(format!("f{n}")), &pattern(n, size));
+    }
+    mounted.unmount();
+    let proxy = FaultProxy::start(volume.s3().expect("S3").address());
+    proxy.always(Fault::Delay(Duration::from_millis(15)));
+    let options = MountOptions::default().option(&format!("endpoint={}", proxy.endpoint()));
+    let mounted = volume.mount_with(&options);
+    std::thread::scope(|scope| {
+        for n in 0..FILES {
+            let path = mounted.join(format!("f{n}"));
+            scope.spawn(move || {
+                same(&path.display().to_string(), &read_through(&path, MIB), &pattern(n, size));
+            });
+        }
+    });
+    let fetched = figure(&mounted, "headrace_read_fetched_bytes_total");
+    let most = 1.02 * (FILES * size as u64) as f64;
+    assert!(fetched <= most, "{fetched} bytes of {most}");
+    mounted.unmount();
+}
+
 #[test]
 fn the_right_bytes_whatever_happens_on_the_way() {
     if native_only() {

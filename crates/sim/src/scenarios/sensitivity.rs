@@ -135,6 +135,8 @@ pub const CONSTANTS: &[Constant] = constants![
     trim,
     regions,
     buying,
+    backlog,
+    backlog_fetches,
     hung,
     hung_lates,
     patience,

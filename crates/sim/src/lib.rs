@@ -5,5 +5,6 @@ pub mod engine;
 pub mod models;
 pub mod oracle;
 pub mod peers;
+pub mod plot;
 pub mod scenarios;
 pub mod tables;

@@ -1,26 +1,15 @@
 //! Prints what the models and the default controller reach.
 
-use clap::{Parser, Subcommand};
-use headrace_flow::reading::Limits;
-use headrace_sim::drive::fixed::{Fixed, Settings};
-use headrace_sim::drive::measure::STEADY;
-use headrace_sim::drive::{Controller, Outcome, default_controller};
-use headrace_sim::models::lustre::{Effort, fit};
-use headrace_sim::scenarios::{FAMILIES, Family, Summary, judge, run_all, sensitivity};
-use headrace_sim::tables;
-use serde_json::json;
-use std::io::Write as _;
-use std::process::ExitCode;
-use std::time::Duration;
+mod show;
 
-/// Prints a line. Whoever reads may stop reading (`| head`): that ends the program, and is no error.
-macro_rules! say {
-    ($($text:tt)*) => {
-        if writeln!(std::io::stdout(), $($text)*).is_err() {
-            std::process::exit(0);
-        }
-    };
-}
+use clap::{Parser, Subcommand};
+use headrace_sim::models::lustre::fit;
+use headrace_sim::scenarios::sensitivity::{self, Constant};
+use headrace_sim::scenarios::{FAMILIES, Family};
+use headrace_sim::tables;
+use show::plots::Plots;
+use show::say;
+use std::process::ExitCode;
 
 /// Flow control in virtual time: founding tables, scenarios, fits.
 #[derive(Parser)]
@@ -40,6 +29,8 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        plots: Plots,
     },
     /// Many drawn situations, beside what an oracle reaches
     Scenarios {
@@ -64,6 +55,8 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        plots: Plots,
     },
     /// What it changes when a constant of the control laws is four times as large, or a quarter
     Sensitivity {
@@ -73,6 +66,9 @@ enum Command {
         /// Only these scenarios; may be given several times
         #[arg(long)]
         only: Vec<String>,
+        /// Only these constants, or all below a name, as `order` or `endpoint.limit`; may be given several times
+        #[arg(long)]
+        constants: Vec<String>,
         /// Print JSON, one line for each change
         #[arg(long)]
         json: bool,
@@ -92,28 +88,30 @@ fn parse_fixed(text: &str) -> Result<(u64, usize), String> {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Tables { only, json } => show_tables(only.as_deref(), json),
-        Command::Scenarios { seeds, first, only, fixed, runs, series, json } => match families(&only) {
-            Ok(families) => {
-                let show = Show { runs, series, json };
-                show_scenarios(&families, first, seeds, fixed, show)
+        Command::Tables { only, json, plots } => show::tables::run(only.as_deref(), json, &plots),
+        Command::Scenarios { runs: false, plots, .. } if plots.are_wanted() => show::fail(
+            &"--plot and --plot-dir draw single runs: add --runs, and --only, --first and --seeds to choose which",
+        ),
+        Command::Scenarios { seeds, first, only, fixed, runs, series, json, plots } => {
+            match families(&only) {
+                Ok(families) => {
+                    let show = show::scenarios::Show { runs, series, json, plots: &plots };
+                    show::scenarios::run(&families, first, seeds, fixed, show)
+                }
+                Err(error) => show::fail(&error),
             }
-            Err(error) => refuse(&error),
-        },
-        Command::Sensitivity { seeds, only, json } => match families(&only) {
-            Ok(families) => show_sensitivity(&families, seeds, json),
-            Err(error) => refuse(&error),
-        },
+        }
+        Command::Sensitivity { seeds, only, constants, json } => {
+            match families(&only).and_then(|families| Ok((families, find_constants(&constants)?))) {
+                Ok((families, constants)) => show::sensitivity::run(&constants, &families, seeds, json),
+                Err(error) => show::fail(&error),
+            }
+        }
         Command::FitLustre(options) => {
             say!("{}", tables::lustre::fit_text(&options));
             ExitCode::SUCCESS
         }
     }
-}
-
-fn refuse(error: &str) -> ExitCode {
-    eprintln!("headrace-sim: {error}");
-    ExitCode::from(2)
 }
 
 /// The families of these names; all if there are none.
@@ -131,138 +129,10 @@ fn families(names: &[String]) -> Result<Vec<Family>, String> {
         .collect()
 }
 
-/// The median of a scenario may move by so much.
-const SENSITIVE: f64 = 0.05;
-
-fn show_sensitivity(families: &[Family], seeds: u64, json: bool) -> ExitCode {
-    let baseline = sensitivity::baseline(families, seeds);
-    let mut holds = true;
-    for constant in sensitivity::CONSTANTS {
-        for factor in [0.25, 4.0] {
-            let effect = sensitivity::effect(constant, factor, families, seeds, &baseline);
-            let small = effect.moved.abs() <= SENSITIVE;
-            holds &= small;
-            if json {
-                say!("{}", json!(effect));
-            } else {
-                let (name, family) = (effect.constant, effect.family);
-                let broken = if small { "" } else { "  BROKEN" };
-                say!("{name:32} x{factor:<5} {:+6.1} % of {family}{broken}", effect.moved * 100.0);
-            }
-        }
-    }
-    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn show_tables(only: Option<&str>, json: bool) -> ExitCode {
-    let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let mut holds = true;
-    let mut values = serde_json::Map::new();
-    type Simulate = fn() -> tables::Founding;
-    let simple: [(&str, Simulate); 2] =
-        [("mountpoint", tables::mountpoint::table), ("juicefs", tables::juicefs::table)];
-    for (name, table) in simple {
-        if !wanted(name) {
-            continue;
-        }
-        let table = table();
-        holds &= table.holds();
-        if json {
-            values.insert(name.to_owned(), json!(table));
-        } else {
-            say!("{}", table.text());
-        }
-    }
-    if wanted("lustre") {
-        let report = tables::lustre::report(Effort::SHOWN);
-        let best = |prefetch| {
-            report.tables.iter().find(|table| table.prefetch == prefetch).map_or(0.0, |table| table.best)
-        };
-        let default = tables::file_server::table(best(true), best(false));
-        holds &= default.holds();
-        if json {
-            values.insert("lustre".to_owned(), json!({ "grids": report, "default": default }));
-        } else {
-            say!("{}\n{}", report.text(), default.text());
-        }
-    }
-    if json {
-        say!("{:#}", serde_json::Value::Object(values));
-    }
-    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// MB/s of all readers together, by [`STEADY`].
-fn rates(outcome: &Outcome, duration: Duration) -> Vec<u64> {
-    let total = outcome.total();
-    let count = duration.as_millis() / STEADY.as_millis();
-    (0..count as u32).map(|step| (total.rate(STEADY * step, STEADY * (step + 1)) / 1e6) as u64).collect()
-}
-
-/// What of scenarios is printed, and how.
-#[derive(Clone, Copy)]
-struct Show {
-    runs: bool,
-    series: bool,
-    json: bool,
-}
-
-fn show_scenarios(
-    families: &[Family],
-    first: u64,
-    seeds: u64,
-    fixed: Option<(u64, usize)>,
-    show: Show,
-) -> ExitCode {
-    let Show { runs, series, json } = show;
-    let make = |limits: Limits| -> Box<dyn Controller> {
-        match fixed {
-            None => default_controller(limits),
-            Some((window, concurrency)) => Box::new(Fixed::new(Settings {
-                window: window << 20,
-                concurrency,
-                part: 1 << 20,
-                memory: limits.memory,
-            })),
-        }
-    };
-    if runs {
-        for family in families {
-            for seed in first..first.saturating_add(seeds) {
-                let scenario = family.draw(seed);
-                let outcome = scenario.run(&make);
-                let judgement = judge(&scenario, &outcome);
-                let rates = if series { rates(&outcome, scenario.setup.duration) } else { Vec::new() };
-                if json {
-                    say!("{}", json!({ "family": family.name, "run": judgement, "mb_per_second": rates }));
-                } else {
-                    say!("{} {judgement:?}", family.name);
-                    if series {
-                        say!("    {}", rates.iter().map(u64::to_string).collect::<Vec<_>>().join(" "));
-                    }
-                }
-            }
-        }
-        return ExitCode::SUCCESS;
-    }
-    let mut holds = true;
-    let mut summaries = Vec::new();
-    if !json {
-        say!("{}", Summary::heading());
-    }
-    for family in families {
-        // One at a time: a long list shows its first lines at once.
-        for summary in run_all(&[*family], first, seeds, &make) {
-            holds &= summary.broken.is_empty();
-            if json {
-                summaries.push(summary);
-            } else {
-                say!("{}", summary.line());
-            }
-        }
-    }
-    if json {
-        say!("{:#}", json!(summaries));
-    }
-    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+/// The constants of these names; all if there are none.
+fn find_constants(names: &[String]) -> Result<Vec<Constant>, String> {
+    sensitivity::constants(names).map_err(|unknown| {
+        let known: Vec<_> = sensitivity::CONSTANTS.iter().map(|constant| constant.name).collect();
+        format!("there is no constant {unknown}; there are: {}", known.join(", "))
+    })
 }

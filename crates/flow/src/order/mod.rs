@@ -299,7 +299,8 @@ impl Probe {
         if !fell {
             self.rate = Some(before + (rate - before) / 3.0);
         }
-        let growing = rate > before * 1.15 && self.clock < self.tuning.first.saturating_mul(3);
+        // What is usual is not yet what there is now: the other mode would be compared with the past.
+        let growing = rate > before * 1.15;
         if std::mem::take(&mut self.unsure) {
             // What was taken for the mode's doing may have been a change of the endpoint.
             self.trials = self.trials.saturating_add(1);

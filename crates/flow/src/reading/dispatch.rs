@@ -28,6 +28,7 @@ impl Reads {
         }
         self.admit(now);
         let mode = self.mode(now);
+        self.go_on();
         self.send_demands(now);
         self.endpoint.streams(self.ring.len());
         let mut full = 0;
@@ -104,6 +105,13 @@ impl Reads {
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
         let len = range.end - range.start;
+        if !self.may_send_ahead(len) {
+            if let Some(ahead) = self.ahead(file, stream) {
+                ahead.edge = edge;
+            }
+            return Turn::Full;
+        }
+        let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         // What was fetched for nobody in particular counts as free.
         let of_it = state.ahead.get(&stream).map_or(0, |ahead| ahead.held).saturating_add(len);
         let factor = self.tuning.share.max(1);
@@ -145,6 +153,7 @@ impl Reads {
         let hedge = hedge_of.is_some();
         self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0 });
         self.endpoint.started(now, fetch, range.end - range.start, hedge);
+        self.sent(range.end - range.start);
         self.stats.fetches += 1;
         self.watch(file, start);
         self.actions.push_back(Action::Fetch { fetch, file, range, hedge_of, ahead });

@@ -5,6 +5,9 @@
 //! endpoint is known to make use of ([`crate::endpoint`]), in order if it likes that better ([`crate::order`]). What somebody waits for
 //! goes first. Reads that belong to no stream fetch what they ask for and little more, until the whole file is the cheaper way (`whole`).
 
+mod backlog;
+#[cfg(test)]
+mod backlog_tests;
 mod demand;
 #[cfg(test)]
 mod demand_tests;

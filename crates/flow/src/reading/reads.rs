@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Tuning;
+use super::backlog::Backlog;
 use super::file::File;
 use super::part::Part;
 use super::types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};
@@ -89,6 +90,7 @@ pub struct Reads {
     /// Fetches of streams under way, second attempts apart.
     pub(super) flying_ahead: usize,
     pub(super) endpoint: Endpoint,
+    pub(super) backlog: Backlog,
     pub(super) probe: Probe,
     pub(super) held: u64,
     pub(super) next_fetch: u64,
@@ -101,6 +103,7 @@ impl Reads {
     pub fn new(tuning: Tuning, limits: Limits) -> Reads {
         Reads {
             endpoint: Endpoint::new(tuning.endpoint, limits.requests),
+            backlog: Backlog::default(),
             probe: Probe::new(tuning.order),
             tuning,
             limits,
@@ -245,6 +248,7 @@ impl Reads {
         self.probe.delivered(now, bytes);
         let (file, start, there) = (flight.file, flight.part, flight.base + flight.arrived);
         self.advance(now, file, start, there, bytes);
+        self.paced(now, bytes);
         self.pump(now);
     }
 

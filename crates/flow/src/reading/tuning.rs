@@ -37,6 +37,10 @@ pub struct Tuning {
     pub regions: u32,
     /// Files that wait to be fetched whole, at most.
     pub buying: usize,
+    /// Nothing more is sent ahead while what is under way takes longer than this to come ...
+    pub backlog: Duration,
+    /// ... and longer than so many fetches take while the endpoint is not loaded. If it takes twice as long, some of it is put off.
+    pub backlog_fetches: u32,
     /// A fetch is given up and sent anew when nothing came of it for at least so long ...
     pub hung: Duration,
     /// ... and for so many times what is late.
@@ -79,6 +83,8 @@ impl Default for Tuning {
             trim: 1 << 20,
             regions: 16,
             buying: 64,
+            backlog: Duration::from_millis(1500),
+            backlog_fetches: 4,
             hung: Duration::from_secs(1),
             hung_lates: 4,
             patience: Duration::from_secs(60),

@@ -5,6 +5,15 @@ use headrace_flow::reading::{Action, FetchId, FileId, HandleId, Limits, Reads, R
 use std::ops::Range;
 use std::time::Duration;
 
+/// What a controller rests on at a moment, where it has such a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gauges {
+    /// Fetches that it would have in flight.
+    pub limit: Option<usize>,
+    /// The windows of all streams together, bytes.
+    pub windows: Option<u64>,
+}
+
 /// The protocol of [`Reads`], so that other controllers can stand in its place. Times never go back.
 pub trait Controller {
     /// A file of `len` bytes was opened.
@@ -33,6 +42,10 @@ pub trait Controller {
     fn held(&self) -> u64;
     /// What was done so far.
     fn stats(&self) -> Stats;
+    /// What it rests on now; for plots.
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
 }
 
 impl Controller for Reads {
@@ -86,6 +99,11 @@ impl Controller for Reads {
 
     fn stats(&self) -> Stats {
         Reads::stats(self)
+    }
+
+    fn gauges(&self) -> Gauges {
+        let windows = self.windows().map(|(_, _, bytes)| bytes).sum();
+        Gauges { limit: Some(self.allowed()), windows: Some(windows) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a run shows.
 
+use super::controller::Gauges;
 use std::time::Duration;
 
 /// How finely bytes are counted over time.
@@ -102,11 +103,28 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { 1.0 }
 }
 
+/// The state of all endpoints together at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Duration,
+    /// Gets in flight.
+    pub in_flight: usize,
+    /// Bytes that are there or on their way.
+    pub held: u64,
+    /// What may be held by all of them.
+    pub ceiling: u64,
+    /// What controllers rest on, added up.
+    pub gauges: Gauges,
+}
+
 /// What one run showed.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// What each reader took, in the order of their specs.
     pub readers: Vec<Series>,
+    /// Every [`BIN`], what was going on.
+    pub samples: Vec<Sample>,
     /// Reads that failed.
     pub errors: u64,
     /// Bytes that came over the network.

@@ -15,9 +15,9 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use controller::{Controller, default_controller};
+pub use controller::{Controller, Gauges, default_controller};
 pub use fixed::Fixed;
-pub use measure::{Outcome, Series};
+pub use measure::{Outcome, Sample, Series};
 pub use plant::Plant;
 pub use reader::{Pattern, ReaderSpec};
 pub use run::{MemoryStep, Setup, run};

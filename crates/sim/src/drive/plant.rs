@@ -1,6 +1,6 @@
 //! Controllers joined to a store.
 
-use super::controller::Controller;
+use super::controller::{Controller, Gauges};
 use super::ledger::Ledger;
 use crate::models::store::{Get, Progress, Report, Store};
 use headrace_flow::reading::{Action, FetchId, FileId, HandleId, RequestId, Stats};
@@ -166,6 +166,16 @@ impl<'a> Plant<'a> {
     /// Most gets that were in flight.
     pub fn peak_gets(&self) -> usize {
         self.peak_gets
+    }
+
+    /// Gets in flight, bytes there or on their way, and what controllers rest on, of all of them.
+    pub fn state(&self) -> (usize, u64, Gauges) {
+        let mut gauges = Gauges::default();
+        for one in self.controllers.iter().map(|controller| controller.gauges()) {
+            gauges.limit = one.limit.map(|limit| limit + gauges.limit.unwrap_or(0)).or(gauges.limit);
+            gauges.windows = one.windows.map(|bytes| bytes + gauges.windows.unwrap_or(0)).or(gauges.windows);
+        }
+        (self.gets.len(), self.ledgers.iter().map(Ledger::held).sum(), gauges)
     }
 
     /// What this controller says it did.

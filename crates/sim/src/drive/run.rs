@@ -1,6 +1,6 @@
 //! Runs readers over a plant.
 
-use super::measure::{Outcome, Series};
+use super::measure::{BIN, Outcome, Sample, Series};
 use super::plant::Plant;
 use super::reader::{Next, Position, ReaderSpec};
 use crate::engine::{Queue, Random};
@@ -72,6 +72,7 @@ struct Run<'a, 'b> {
     /// Who asked.
     askers: HashMap<RequestId, usize>,
     series: Vec<Series>,
+    samples: Vec<Sample>,
     contention: f64,
     open: usize,
     errors: u64,
@@ -111,6 +112,7 @@ pub fn run(setup: &Setup, plant: &mut Plant<'_>, seed: u64) -> Outcome {
         plant,
         events,
         series: vec![Series::default(); readers.len()],
+        samples: Vec::new(),
         readers,
         askers: HashMap::new(),
         contention: setup.contention,
@@ -139,6 +141,8 @@ impl Run<'_, '_> {
                 }
             };
             let next = next.max(now);
+            // Until then nothing changes.
+            self.sample(next.min(end));
             if next > end {
                 return None;
             }
@@ -157,6 +161,21 @@ impl Run<'_, '_> {
                 let above = self.plant.ledger(endpoint).held().saturating_sub(self.ceiling);
                 self.above_ceiling = self.above_ceiling.max(above);
             }
+        }
+    }
+
+    /// Takes down the state up to `until`.
+    fn sample(&mut self, until: Duration) {
+        let due = |count: usize| BIN.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let mut at = due(self.samples.len());
+        if at >= until {
+            return;
+        }
+        let (in_flight, held, gauges) = self.plant.state();
+        let ceiling = self.ceiling.saturating_mul(self.plant.endpoints() as u64);
+        while at < until {
+            self.samples.push(Sample { at, in_flight, held, ceiling, gauges });
+            at = due(self.samples.len());
         }
     }
 
@@ -281,7 +300,8 @@ impl Run<'_, '_> {
     }
 
     fn outcome(self, stopped: Option<String>) -> Outcome {
-        let mut outcome = Outcome { readers: self.series, errors: self.errors, ..Outcome::default() };
+        let (readers, samples) = (self.series, self.samples);
+        let mut outcome = Outcome { readers, samples, errors: self.errors, ..Outcome::default() };
         outcome.above_ceiling = self.above_ceiling;
         outcome.peak_gets = self.plant.peak_gets();
         outcome.violations.extend(stopped);

@@ -51,9 +51,17 @@ macro_rules! constants {
     ($($($field:ident).+),* $(,)?) => {
         &[$(Constant {
             name: stringify!($($field).+),
-            scale: |tuning, factor| tuning.$($field).+.scale(factor),
+            scale: |tuning, factor| {
+                tuning.$($field).+.scale(factor);
+                keep_its_meaning(tuning);
+            },
         }),*]
     };
+}
+
+/// One step is always as long as itself: everybody who reads at random would have a stride.
+fn keep_its_meaning(tuning: &mut Tuning) {
+    tuning.streams.strides = tuning.streams.strides.max(2);
 }
 
 /// All constants.
@@ -126,22 +134,62 @@ pub const CONSTANTS: &[Constant] = constants![
     share,
     reserve,
     trim,
+    regions,
+    buying,
+    backlog,
+    backlog_fetches,
+    hung,
+    hung_lates,
     patience,
     retry,
     retry_max,
 ];
 
+/// A median beside what it was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moved {
+    /// The family.
+    pub family: &'static str,
+    /// With the default constants.
+    pub before: f64,
+    /// With the changed one.
+    pub after: f64,
+    /// By how much it moved, as a share of what it was; below 0 if it became worse.
+    pub share: f64,
+}
+
 /// What one change did.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// The constant.
     pub constant: &'static str,
     /// What it was multiplied by.
     pub factor: f64,
-    /// The family whose median moved most.
-    pub family: &'static str,
-    /// By how much, as a share; below 0 if it became worse.
-    pub moved: f64,
+    /// What became of each family, what moved most first.
+    pub moved: Vec<Moved>,
+}
+
+impl Effect {
+    /// What moved by more than this share, what moved most first.
+    pub fn beyond(&self, share: f64) -> impl Iterator<Item = &Moved> {
+        self.moved.iter().filter(move |moved| moved.share.abs() > share)
+    }
+}
+
+/// The constants of these names, or below them (`order` stands for all of `order.`); all if there are none.
+///
+/// # Errors
+///
+/// The name that is not known.
+pub fn constants(names: &[String]) -> Result<Vec<Constant>, String> {
+    let is_of = |constant: &Constant, name: &str| {
+        constant.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if let Some(unknown) = names.iter().find(|name| !CONSTANTS.iter().any(|constant| is_of(constant, name))) {
+        return Err(unknown.clone());
+    }
+    let wanted = |constant: &&Constant| names.is_empty() || names.iter().any(|name| is_of(constant, name));
+    Ok(CONSTANTS.iter().filter(wanted).copied().collect())
 }
 
 /// The medians with default constants, to compare with.
@@ -160,10 +208,13 @@ pub fn effect(
     let mut tuning = Tuning::default();
     (constant.scale)(&mut tuning, factor);
     let changed = run_all(families, 0, seeds, &|limits| controller(tuning.clone(), limits));
-    let moved = |(before, after): (&Summary, &Summary)| (after.family, after.median / before.median - 1.0);
-    let most = baseline.iter().zip(&changed).map(moved).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    let (family, moved) = most.unwrap_or(("", 0.0));
-    Effect { constant: constant.name, factor, family, moved }
+    let moved = |(before, after): (&Summary, &Summary)| {
+        let (family, before, after) = (after.family, before.median, after.median);
+        Moved { family, before, after, share: after / before.max(f64::MIN_POSITIVE) - 1.0 }
+    };
+    let mut moved: Vec<Moved> = baseline.iter().zip(&changed).map(moved).collect();
+    moved.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
+    Effect { constant: constant.name, factor, moved }
 }
 
 fn controller(tuning: Tuning, limits: Limits) -> Box<dyn Controller> {
@@ -172,7 +223,9 @@ fn controller(tuning: Tuning, limits: Limits) -> Box<dyn Controller> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FAMILIES;
     use super::*;
+    use headrace_flow::reading::Fixed;
 
     #[test]
     fn every_constant_changes_something_and_only_once() {
@@ -187,6 +240,32 @@ mod tests {
             (constant.scale)(&mut tuning, 4.0);
         }
         assert!(seen.len() + 2 >= CONSTANTS.len());
+    }
+
+    /// A change that is known to cost is told of, with the family it costs most first, and one that nothing depends on is not.
+    #[test]
+    fn an_effect_names_what_moved_and_by_how_much() {
+        let family = |name| *FAMILIES.iter().find(|family| family.name == name).expect("a known family");
+        let families = [family("slow-reader"), family("one-stream")];
+        let before = baseline(&families, 3);
+        // One fetch of a mebibyte at a time.
+        const ONE: Fixed = Fixed { window: 1 << 20, fetches: 1, part: 1 << 20 };
+        let ruin = Constant { name: "fixed", scale: |tuning, _| tuning.fixed = Some(ONE) };
+        let effect = effect(&ruin, 4.0, &families, 3, &before);
+        let [most, _] = &effect.moved[..] else { panic!("two families: {effect:?}") };
+        assert!(most.share < -0.05 && most.after < most.before, "{effect:?}");
+        assert_eq!(effect.beyond(0.05).next(), Some(most));
+        let same = super::effect(&Constant { name: "none", scale: |_, _| () }, 4.0, &families, 3, &before);
+        assert_eq!(same.beyond(0.0).count(), 0, "the same constants give the same medians: {same:?}");
+    }
+
+    #[test]
+    fn constants_are_found_by_name_and_by_what_is_above_them() {
+        let found = |name: &str| constants(&[name.to_owned()]).map(|all| all.len());
+        assert_eq!(found("order.margin"), Ok(1));
+        assert_eq!(found("order"), Ok(CONSTANTS.iter().filter(|one| one.name.starts_with("order.")).count()));
+        assert_eq!(found("orde"), Err("orde".to_owned()));
+        assert_eq!(constants(&[]).map(|all| all.len()), Ok(CONSTANTS.len()));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! LU-9194 with the default controller: told nothing, on the model's server with its prefetcher on, off, and switched meanwhile.
 
 use super::founding::{Founding, Row};
-use crate::drive::{Controller, Outcome, Plant, ReaderSpec, Setup, default_controller, run};
+use crate::drive::{Controller, Outcome, Plant, ReaderSpec, Series, Setup, default_controller, run};
 use crate::models::backend::{FILE, FileServer};
 use crate::models::lustre::{BLOCK, Parameters, reader_per_block};
+use crate::plot::{Axis, Chart, Line};
 use headrace_flow::reading::Limits;
 use std::time::Duration;
 
@@ -29,25 +30,44 @@ fn speed(
     run(&setup, &mut plant, 1)
 }
 
-fn mb(outcome: &Outcome, from: u64, until: u64) -> f64 {
-    outcome.total().rate(Duration::from_secs(from), Duration::from_secs(until)) / 1e6
+fn mb(total: &Series, from: u64, until: u64) -> f64 {
+    total.rate(Duration::from_secs(from), Duration::from_secs(until)) / 1e6
+}
+
+/// The run in which the prefetcher is switched off and on again.
+fn over_time(run: &Outcome, switches: &[(Duration, bool)], best_on: f64, best_off: f64) -> Chart {
+    let total = run.total();
+    let rate = |second: u64| (second as f64 + 0.5, mb(&total, second, second + 1));
+    let mut best = vec![(0.0, best_on)];
+    for &(at, prefetch) in switches {
+        let before = best.last().map_or(best_on, |last| last.1);
+        best.extend([before, if prefetch { best_on } else { best_off }].map(|rate| (at.as_secs_f64(), rate)));
+    }
+    best.push((90.0, best.last().map_or(best_on, |last| last.1)));
+    let title = "Prefetcher on, off, on";
+    let mut chart = Chart::new(title, Axis::linear("seconds"), Axis::linear("MB/s"))
+        .with(Line::through("default", (0..90).map(rate)))
+        .with(Line::reference("model's best cell", best));
+    chart.changes = switches.iter().map(|(at, _)| at.as_secs_f64()).collect();
+    chart
 }
 
 /// `best_on`, `best_off`: the model's best cells, MB/s.
 pub fn table(best_on: f64, best_off: f64) -> Founding {
     let title = "LU-9194, the default controller on the model's server (document, model: best cells)";
-    let mut table = Founding { title, unit: "MB/s", rows: Vec::new(), checks: Vec::new() };
+    let mut table = Founding::new(title, "MB/s");
     let default = || default_controller(limits());
     let minutes = [(Duration::from_secs(30), false), (Duration::from_secs(60), true)];
     let switched = speed(true, &minutes, 90, default());
-    let on = mb(&speed(true, &[], 30, default()), 3, 30);
-    let off = mb(&speed(false, &[], 30, default()), 3, 30);
+    table.charts.push(over_time(&switched, &minutes, best_on, best_off));
+    let on = mb(&speed(true, &[], 30, default()).total(), 3, 30);
+    let off = mb(&speed(false, &[], 30, default()).total(), 3, 30);
     for (setting, document, best, reached) in [
         ("prefetcher on", 910.0, best_on, on),
         ("prefetcher off", 1100.0, best_off, off),
-        ("on, before it is switched", 910.0, best_on, mb(&switched, 3, 30)),
-        ("off, from 3 s after that", 1100.0, best_off, mb(&switched, 33, 60)),
-        ("on again, from 3 s after that", 910.0, best_on, mb(&switched, 63, 90)),
+        ("on, before it is switched", 910.0, best_on, mb(&switched.total(), 3, 30)),
+        ("off, from 3 s after that", 1100.0, best_off, mb(&switched.total(), 33, 60)),
+        ("on again, from 3 s after that", 910.0, best_on, mb(&switched.total(), 63, 90)),
     ] {
         let share = reached / best;
         table.check(share >= 0.95, format!("{setting}: {:.1} % of the best cell", share * 100.0));
@@ -69,7 +89,7 @@ mod tests {
         let fixed = Settings { window: 200 << 20, concurrency: 64, part: BLOCK, memory: MEMORY };
         let hand = |prefetch, concurrency| {
             let fixed = Settings { concurrency, ..fixed };
-            mb(&speed(prefetch, &[], 10, Box::new(Fixed::new(fixed))), 3, 10)
+            mb(&speed(prefetch, &[], 10, Box::new(Fixed::new(fixed))).total(), 3, 10)
         };
         let table = table(hand(true, 1), hand(false, 64));
         let shares: Vec<f64> =
@@ -86,7 +106,7 @@ mod tests {
             let hand = Settings { window: 200 << 20, concurrency, part: BLOCK, memory: MEMORY };
             let outcome = speed(prefetch, &[], 4, Box::new(Fixed::new(hand)));
             assert_eq!(outcome.violations, Vec::<String>::new());
-            mb(&outcome, 1, 4)
+            mb(&outcome.total(), 1, 4)
         };
         let [on_one, on_many, off_one, off_many] =
             [(true, 1), (true, 64), (false, 1), (false, 64)].map(|(p, c)| fixed(p, c));

@@ -1,5 +1,6 @@
 //! A table of a document beside a model's.
 
+use crate::plot::{Chart, Figure};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -36,9 +37,22 @@ pub struct Founding {
     pub rows: Vec<Row>,
     /// What must hold.
     pub checks: Vec<Check>,
+    /// The same, drawn.
+    #[serde(skip)]
+    pub charts: Vec<Chart>,
 }
 
 impl Founding {
+    /// Nothing is in it yet.
+    pub fn new(title: &'static str, unit: &'static str) -> Founding {
+        Founding { title, unit, rows: Vec::new(), checks: Vec::new(), charts: Vec::new() }
+    }
+
+    /// Its plot, in a file of this name.
+    pub fn figure(&self, name: &str) -> Figure {
+        Figure { name: format!("table-{name}"), title: self.title.to_owned(), charts: self.charts.clone() }
+    }
+
     /// As text.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -93,7 +107,7 @@ mod tests {
     fn a_table_shows_its_figures_and_what_is_broken() {
         let row =
             Row { setting: "window 3".to_owned(), document: Some(99.0), model: Some(1234.5), default: None };
-        let mut table = Founding { title: "Speeds", unit: "Gbps", rows: vec![row], checks: Vec::new() };
+        let mut table = Founding { rows: vec![row], ..Founding::new("Speeds", "Gbps") };
         assert!(table.holds());
         table.check(false, "the sky is green");
         assert!(!table.holds());

@@ -13,6 +13,7 @@ use crate::drive::measure::Outcome;
 use crate::drive::{Controller, Plant, ReaderSpec, Setup, default_controller, run};
 use crate::models::s3::{Endpoint, Service};
 use crate::peers::juicefs::{BLOCK, Buffers};
+use crate::plot::{Axis, Chart, Line};
 use headrace_flow::reading::Limits;
 use std::time::Duration;
 
@@ -49,8 +50,9 @@ fn speed(threads: u64, memory: u64, controller: Box<dyn Controller>) -> (f64, Ou
 
 /// Simulates all of it.
 pub fn table() -> Founding {
-    let mut table =
-        Founding { title: "JuiceFS, sequential reads", unit: "MiB/s", rows: Vec::new(), checks: Vec::new() };
+    let mut table = Founding::new("JuiceFS, sequential reads", "MiB/s");
+    // Readers, buffer, and the three rates.
+    let mut points = Vec::new();
     for row in csv(DATA) {
         let [threads, buffer, document] = row[..] else { continue };
         let memory = buffer as u64 * MIB as u64;
@@ -71,10 +73,30 @@ pub fn table() -> Founding {
                 format!("{setting}: the default reaches it with {:.0} MiB", outcome.peak as f64 / MIB),
             );
         }
+        points.push([threads, buffer, document, model, default]);
         let (document, model, default) = (Some(document), Some(model), Some(default));
         table.rows.push(Row { setting, document, model, default });
     }
+    table.charts = charts(&points);
     table
+}
+
+/// Over readers with the large buffer, and over the buffer with one reader.
+fn charts(points: &[[f64; 5]]) -> Vec<Chart> {
+    let large = points.iter().map(|point| point[1]).fold(0.0, f64::max);
+    let chart = |title: String, label: &str, x: usize, of: &dyn Fn(&[f64; 5]) -> bool| {
+        let all: Vec<&[f64; 5]> = points.iter().filter(|point| of(point)).collect();
+        let series = |y: usize| all.iter().map(move |point| (point[x], point[y]));
+        let ticks = all.iter().map(|point| point[x]);
+        Chart::new(title, Axis::doublings(label, ticks), Axis::linear("MiB/s"))
+            .with(Line::through("document", series(2)))
+            .with(Line::through("model", series(3)))
+            .with(Line::through(format!("default, {} MiB", DEFAULT_MEMORY >> 20), series(4)))
+    };
+    vec![
+        chart(format!("Buffer {large} MiB"), "readers", 0, &|point| point[1] == large),
+        chart("One reader".to_owned(), "buffer, MiB", 1, &|point| point[0] == 1.0),
+    ]
 }
 
 #[cfg(test)]
@@ -85,6 +107,12 @@ mod tests {
     fn the_default_reaches_the_large_buffer_with_a_quarter_of_its_memory() {
         let table = table();
         assert!(table.holds(), "{}", table.text());
+        // The plot has the document's values where the document has them.
+        let plot = table.figure("juicefs").text();
+        for ticks in [&["1", "4", "16"][..], &["300", "2048"]] {
+            assert!(plot.lines().any(|line| line.split_whitespace().eq(ticks.iter().copied())), "{plot}");
+        }
+        assert_eq!(table.charts[0].lines[0].points, [(1.0, 1418.0), (4.0, 3456.0), (16.0, 5457.0)], "{plot}");
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::founding::Founding;
+use crate::plot::{Axis, Chart, Figure, Line};
+
 use crate::models::lustre::fit::{self, Options};
 use crate::models::lustre::{Effort, Grid, Parameters, Settings, Variant, grid};
 
@@ -95,7 +98,71 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Both tables, each through the ticket's best cell, and what the default reaches on that server (see
+    /// [`file_server`](super::file_server)).
+    pub fn figure(&self, default: &Founding) -> Figure {
+        let mut charts: Vec<Chart> = Vec::new();
+        // The server's prefetcher is on in the first row and off in the second.
+        for (index, table) in self.tables.iter().enumerate() {
+            charts.extend(table.charts(default.rows.get(index).and_then(|row| row.default)));
+        }
+        charts.extend(default.charts.iter().cloned());
+        Figure {
+            name: "table-lustre".to_owned(),
+            title: "LU-9194: ticket, model and default".to_owned(),
+            charts,
+        }
+    }
+}
+
 impl Table {
+    /// Over the requests in flight and over the read-ahead, each through the ticket's best cell.
+    fn charts(&self, default: Option<f64>) -> [Chart; 2] {
+        let state = if self.prefetch { "on" } else { "off" };
+        let ticket = &self.ticket;
+        let cells = ticket.cells.iter().enumerate();
+        let (row, column, _) = cells
+            .flat_map(|(row, cells)| {
+                cells.iter().enumerate().map(move |(column, speed)| (row, column, *speed))
+            })
+            .max_by(|a, b| a.2.total_cmp(&b.2))
+            .unwrap_or((0, 0, 0.0));
+        let rpcs: Vec<f64> = ticket.rpcs.iter().map(|rpcs| *rpcs as f64).collect();
+        let windows: Vec<f64> = ticket.readahead_mib.iter().map(|mib| *mib as f64).collect();
+        let of_column = |grid: &Grid| grid.cells.iter().filter_map(|row| row.get(column).copied()).collect();
+        let of_row = |grid: &Grid| grid.cells.get(row).cloned().unwrap_or_default();
+        let at = |values: &[f64], index: usize| values.get(index).copied().unwrap_or(0.0);
+        let title = |what: &str, value: f64| format!("Server's prefetcher {state}, {what} {value}");
+        let chart = |title: String, label: &str, xs: &[f64], ours: Vec<f64>, theirs: Vec<f64>| {
+            let series = |ys: Vec<f64>| xs.iter().copied().zip(ys).collect::<Vec<_>>();
+            let ends = (at(xs, 0), xs.last().copied().unwrap_or(0.0));
+            let chart = Chart::new(title, Axis::doublings(label, xs.to_vec()), Axis::linear("MB/s"))
+                .with(Line::through("ticket", series(theirs)))
+                .with(Line::through("model", series(ours)));
+            match default {
+                Some(default) => chart.with(Line::level("default", ends.0, ends.1, default)),
+                None => chart,
+            }
+        };
+        [
+            chart(
+                title("read-ahead in MB:", at(&windows, column)),
+                "max_rpcs_in_flight",
+                &rpcs,
+                of_column(&self.model),
+                of_column(ticket),
+            ),
+            chart(
+                title("max_rpcs_in_flight:", at(&rpcs, row)),
+                "max_read_ahead_per_file_mb",
+                &windows,
+                of_row(&self.model),
+                of_row(ticket),
+            ),
+        ]
+    }
+
     fn write(&self, out: &mut String) {
         let state = if self.prefetch { "on" } else { "off" };
         let _ = writeln!(out, "LU-9194, ZFS prefetch {state}: MB/s of the ticket / of the model");
@@ -152,6 +219,16 @@ mod tests {
         let text = report.text();
         assert_eq!(text.matches(" / ").count(), 2 * (45 + 2), "{text}");
         assert!(text.contains("1100 / ") && text.contains("910 / "));
+        let plot = report.figure(&Founding::new("", "MB/s"));
+        let [on, _, off, windows] = &plot.charts[..] else { panic!("two charts of each table") };
+        assert_eq!((on.lines[0].points[0], off.lines[0].points[6]), ((1.0, 910.0), (64.0, 1100.0)));
+        assert_eq!(windows.lines[0].points.last(), Some(&(256.0, 1100.0)));
+        let drawn = plot.text();
+        for part in ["max_rpcs_in_flight", "max_read_ahead_per_file_mb", "MB/s", "ticket"] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        let rpcs = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
+        assert!(drawn.lines().any(|line| line.split_whitespace().eq(rpcs)), "{drawn}");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["tables"][1]["ticket"]["cells"][6][4], 1100.0);
     }

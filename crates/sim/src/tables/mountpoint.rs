@@ -17,6 +17,7 @@ use crate::drive::{Controller, Outcome, Plant, default_controller};
 use crate::models::fuse::{self, Settings};
 use crate::models::s3::{Endpoint, Service};
 use crate::peers::mountpoint::Prefetcher;
+use crate::plot::{Axis, Chart, Line};
 use headrace_flow::reading::Limits;
 use std::time::Duration;
 
@@ -77,22 +78,38 @@ fn prefetcher() -> Box<dyn Controller> {
     Box::new(Prefetcher::new(64 << 20, 1024))
 }
 
+/// Over `max_background`.
+fn chart(interfaces: usize, document: Vec<(f64, f64)>, model: Vec<(f64, f64)>, default: f64) -> Chart {
+    let ticks: Vec<f64> = model.iter().map(|(at, _)| *at).collect();
+    let (least, most) = (ticks.first().copied().unwrap_or(1.0), ticks.last().copied().unwrap_or(1.0));
+    let title = format!("{interfaces} interfaces of 100 Gbps");
+    Chart::new(title, Axis::doublings("max_background", ticks), Axis::linear("Gbps"))
+        .with(Line::through("document", document))
+        .with(Line::through("model", model))
+        .with(Line::level("default", least, most, default))
+}
+
 /// Simulates all of it.
 pub fn table() -> Founding {
     let title = "Mountpoint, 32 files of 256 KiB sequential reads";
-    let mut table = Founding { title, unit: "Gbps", rows: Vec::new(), checks: Vec::new() };
+    let mut table = Founding::new(title, "Gbps");
     let documents = csv(DATA);
     let mut model = std::collections::BTreeMap::new();
     for interfaces in [1, 2] {
+        let (mut document_points, mut model_points) = (Vec::new(), Vec::new());
         for max_background in [16, 24, 32, 48, 64, 128, 256] {
             let (gbps, _) = speed(mountpoint(max_background), interfaces, prefetcher());
             model.insert((interfaces, max_background), gbps);
             let of = |row: &&Vec<f64>| {
                 row.first() == Some(&(max_background as f64)) && row.get(1) == Some(&(interfaces as f64))
             };
+            let document = documents.iter().find(of).and_then(|row| row.get(2).copied());
+            let at = max_background as f64;
+            document_points.extend(document.map(|document| (at, document)));
+            model_points.push((at, gbps));
             table.rows.push(Row {
                 setting: format!("max_background {max_background}, {interfaces} interfaces"),
-                document: documents.iter().find(of).and_then(|row| row.get(2).copied()),
+                document,
                 model: Some(gbps),
                 default: None,
             });
@@ -101,6 +118,7 @@ pub fn table() -> Founding {
         let (gbps, _) = speed(headrace(), interfaces, default_controller(limits));
         let setting = format!("default, {interfaces} interfaces");
         table.rows.push(Row { setting, document: None, model: None, default: Some(gbps) });
+        table.charts.push(chart(interfaces, document_points, model_points, gbps));
         let sixty_four = model[&(interfaces, 64)];
         table.check(
             gbps >= 0.995 * sixty_four,

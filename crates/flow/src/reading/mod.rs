@@ -14,14 +14,22 @@ mod dispatch_tests;
 #[cfg(test)]
 mod driven;
 mod file;
+#[cfg(test)]
+mod file_tests;
 mod hung;
+#[cfg(test)]
+mod order_tests;
 mod part;
 mod reads;
 mod release;
 #[cfg(test)]
 mod release_tests;
 #[cfg(test)]
+mod share_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told_tests;
 mod tuning;
 mod types;
 mod whole;

@@ -72,6 +72,29 @@ fn streams_get_the_memory_of_what_was_fetched_whole() {
     assert!(beside >= 0.9 * alone, "{beside} of {alone}");
 }
 
+#[test]
+fn a_file_that_is_read_from_end_to_end_is_not_taken_for_one_that_is_read_all_over() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 10_000_000);
+    world.open(1, 128 * MIB);
+    world.stream(1, 128 * MIB, 64 * KIB);
+    let stats = world.reads.stats();
+    assert_eq!((stats.whole, stats.fetched), (0, 128 * MIB));
+}
+
+#[test]
+fn memory_is_wanted_for_a_file_that_is_worth_to_be_fetched_whole_while_it_is_open() {
+    // It does not fit, but it would be worth it.
+    let mut world = World::new(64 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 128 * MIB);
+    assert!(!world.reads.wants_memory());
+    at_random(&mut world, 0..128 * MIB, 100);
+    assert_eq!(world.reads.windows().count(), 0, "nothing is fetched ahead");
+    assert!(world.reads.wants_memory());
+    world.reads.closed(world.now, HandleId(1));
+    world.act();
+    assert!(!world.reads.wants_memory());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

@@ -33,6 +33,8 @@ mod told_tests;
 mod tuning;
 mod types;
 mod whole;
+#[cfg(test)]
+mod whole_tests;
 
 pub use reads::Reads;
 pub use tuning::{Fixed, Tuning};

@@ -35,7 +35,24 @@ fn a_corner_of_a_file_is_not_the_whole() {
     let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
     world.open(1, 128 * MIB);
     at_random(&mut world, 0..16 * MIB, 1000);
-    assert_eq!(world.reads.stats().whole, 0);
+    while world.step() {}
+    let stats = world.reads.stats();
+    assert!(stats.whole == 0 && stats.fetched < 64 * MIB, "{stats:?}");
+}
+
+#[test]
+fn time_in_which_nobody_waits_is_not_paid_for() {
+    for (pause, whole) in [(Duration::ZERO, 1), (Duration::from_secs(1), 0)] {
+        let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+        world.open(1, 128 * MIB);
+        // As many as it takes without pauses; or one less than half of them, with pauses.
+        for _ in 0..if whole == 1 { 80 } else { 16 } {
+            at_random(&mut world, 0..128 * MIB, 1);
+            world.now += pause;
+        }
+        while world.step() {}
+        assert_eq!(world.reads.stats().whole, whole);
+    }
 }
 
 #[test]

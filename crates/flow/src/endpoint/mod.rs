@@ -12,6 +12,8 @@ pub mod limit;
 #[cfg(test)]
 pub(crate) mod model;
 #[cfg(test)]
+mod refusal_tests;
+#[cfg(test)]
 mod tests;
 
 use std::time::Duration;

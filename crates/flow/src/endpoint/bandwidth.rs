@@ -158,6 +158,19 @@ mod tests {
         assert!(bandwidth.get().is_some_and(|got| got > 95_000_000), "{:?}", bandwidth.get());
     }
 
+    #[test]
+    fn the_most_of_the_last_ten_intervals_counts_for_two_seconds() {
+        let mut bandwidth = Bandwidth::new(Tuning::default());
+        let mut now = Duration::from_secs(100);
+        bandwidth.resumed(now);
+        deliver(&mut bandwidth, &mut now, 500_000_000, 50 * MS, false);
+        for interval in 1..20 {
+            deliver(&mut bandwidth, &mut now, 100_000_000, 50 * MS, false);
+            let fast = bandwidth.get().is_some_and(|got| got > 490_000_000);
+            assert_eq!(fast, interval < 10, "after {interval}");
+        }
+    }
+
     proptest! {
         /// No input makes it panic, and it never reports more than the most that arrived in the shortest interval.
         #[test]

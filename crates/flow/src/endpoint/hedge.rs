@@ -183,6 +183,18 @@ mod tests {
         assert!(hedge.due(Duration::ZERO, false) <= Duration::from_millis(200));
     }
 
+    #[test]
+    fn few_latencies_say_only_what_is_far_too_late() {
+        let mut hedge = Hedge::new(Tuning::default());
+        for n in 0..99 {
+            hedge.answered(Duration::from_millis(20));
+            assert_eq!(hedge.late(), Duration::from_millis(160), "after {n}");
+        }
+        hedge.answered(Duration::from_millis(20));
+        assert!(hedge.late() < Duration::from_millis(40), "now nearly all are known: {:?}", hedge.late());
+        assert!(hedge.median().is_some_and(|median| median.as_millis().abs_diff(20) <= 2));
+    }
+
     proptest! {
         /// Never more than the share and the burst, whatever is asked for; lateness never falls below the floor.
         #[test]

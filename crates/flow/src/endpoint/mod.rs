@@ -11,6 +11,10 @@ pub mod latency;
 pub mod limit;
 #[cfg(test)]
 pub(crate) mod model;
+#[cfg(test)]
+mod refusal_tests;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -245,12 +249,6 @@ impl Endpoint {
     /// How long fetches took lately.
     pub fn lately(&self) -> Duration {
         self.limit.duration()
-    }
-
-    /// Bytes that must be in flight, or requested, to keep the endpoint busy: what all windows together need at least.
-    /// (What is allowed in flight, times the mean size of the fetches lately.)
-    pub fn bytes_in_flight_wanted(&self) -> Option<u64> {
-        self.size.map(|size| (size * self.allowed() as f64) as u64)
     }
 
     /// Bytes of a fetch lately, on average; `None` before the first.

@@ -7,6 +7,8 @@
 
 mod measure;
 #[cfg(test)]
+mod probe_tests;
+#[cfg(test)]
 mod tests;
 
 use std::time::Duration;

@@ -50,8 +50,17 @@ pub(super) fn one_file(memory: u64) -> Driven {
 
 impl Driven {
     pub fn new(limits: Limits) -> Driven {
+        Driven::tuned(Tuning::default(), limits)
+    }
+
+    /// What is fetched ahead goes by numbers that were chosen, and so can be told to the byte.
+    pub fn fixed(limits: Limits, window: u64, fetches: usize, part: u64) -> Driven {
+        Driven::tuned(Tuning { fixed: Some(Fixed { window, fetches, part }), ..Tuning::default() }, limits)
+    }
+
+    pub fn tuned(tuning: Tuning, limits: Limits) -> Driven {
         Driven {
-            reads: Reads::new(Tuning::default(), limits),
+            reads: Reads::new(tuning, limits),
             now: Duration::ZERO,
             flying: BTreeMap::new(),
             new: Vec::new(),

@@ -17,7 +17,11 @@ mod dispatch_tests;
 #[cfg(test)]
 mod driven;
 mod file;
+#[cfg(test)]
+mod file_tests;
 mod hung;
+#[cfg(test)]
+mod order_tests;
 mod part;
 mod reads;
 mod release;
@@ -25,10 +29,16 @@ mod release;
 mod release_tests;
 mod size;
 #[cfg(test)]
+mod share_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told_tests;
 mod tuning;
 mod types;
 mod whole;
+#[cfg(test)]
+mod whole_tests;
 
 pub use reads::Reads;
 pub use tuning::{Fixed, Tuning};

@@ -198,6 +198,14 @@ mod tests {
             prop_assert_eq!(pieces.first().map(|piece| piece.start), Some(start));
             prop_assert_eq!(pieces.last().map(|piece| piece.end), Some(range.end));
             prop_assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
+            // What is counted, and what lies before a place.
+            let all: Vec<Range<u64>> = parts.iter().map(|part| part.range.clone()).collect();
+            let before = all.iter().rfind(|part| part.end <= range.start);
+            prop_assert_eq!(parts.last_before(range.start).map(|part| &part.range), before);
+            let gone = parts.starts(&range);
+            gone.iter().for_each(|start| drop(parts.remove(*start)));
+            let left = all.iter().filter(|part| !gone.contains(&part.start));
+            prop_assert_eq!(parts.bytes(), left.map(|part| part.end - part.start).sum::<u64>());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driven::{Driven, KIB, LEN, MIB, one_file};
+use super::driven::{Driven, KIB, LEN, MIB, limits, one_file};
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -244,4 +244,35 @@ fn what_a_reader_with_holes_has_left_far_behind_goes() {
     let window: u64 = driven.reads.windows().map(|(_, _, bytes)| bytes).sum();
     assert!(driven.reads.held() <= window + late + 4 * MIB, "{} of {window}", driven.reads.held());
     assert!(driven.reads.stats().wasted > 10 * MIB);
+}
+
+#[test]
+fn large_parts_are_given_back_in_pieces_as_they_are_read() {
+    let mut driven = Driven::fixed(limits(64 * MIB), 8 * MIB, 16, 8 * MIB);
+    driven.open(1, 8 * MIB);
+    for n in 0..128 {
+        driven.whole(1, n * 64 * KIB..(n + 1) * 64 * KIB, MS);
+        driven.settle(MS);
+        let read = (n + 1) * 64 * KIB;
+        assert_eq!(driven.reads.held(), 8 * MIB - read / MIB * MIB, "after {read}");
+    }
+    let pieces: Vec<_> = (0..8).map(|n| (1, n * MIB..(n + 1) * MIB)).collect();
+    assert_eq!(driven.released, pieces);
+    assert_eq!((driven.one().range, driven.reads.stats().wasted), (0..8 * MIB, 0));
+}
+
+#[test]
+fn a_file_that_is_closed_between_an_answer_and_its_taking_is_known_until_then() {
+    let mut driven = one_file(64 * MIB);
+    driven.open(2, LEN);
+    let request = driven.read(1, AT..AT + 64 * KIB);
+    driven.settle(MS);
+    assert!(driven.is_answered(request));
+    driven.close(1);
+    assert!(driven.reads.is_known(FileId(1)) && driven.released.is_empty(), "its bytes are to be taken");
+    driven.close(2);
+    assert!(!driven.reads.is_known(FileId(2)), "of this one nothing is");
+    driven.take(request);
+    assert!(!driven.reads.is_known(FileId(1)));
+    assert_eq!((driven.reads.held(), driven.released.clone()), (0, vec![(1, AT..AT + 64 * KIB)]));
 }

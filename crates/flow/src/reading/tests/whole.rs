@@ -35,7 +35,24 @@ fn a_corner_of_a_file_is_not_the_whole() {
     let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
     world.open(1, 128 * MIB);
     at_random(&mut world, 0..16 * MIB, 1000);
-    assert_eq!(world.reads.stats().whole, 0);
+    while world.step() {}
+    let stats = world.reads.stats();
+    assert!(stats.whole == 0 && stats.fetched < 64 * MIB, "{stats:?}");
+}
+
+#[test]
+fn time_in_which_nobody_waits_is_not_paid_for() {
+    for (pause, whole) in [(Duration::ZERO, 1), (Duration::from_secs(1), 0)] {
+        let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+        world.open(1, 128 * MIB);
+        // As many as it takes without pauses; or one less than half of them, with pauses.
+        for _ in 0..if whole == 1 { 80 } else { 16 } {
+            at_random(&mut world, 0..128 * MIB, 1);
+            world.now += pause;
+        }
+        while world.step() {}
+        assert_eq!(world.reads.stats().whole, whole);
+    }
 }
 
 #[test]
@@ -70,6 +87,29 @@ fn streams_get_the_memory_of_what_was_fetched_whole() {
     world.open(2, 2048 * MIB);
     let beside = world.stream(2, 2048 * MIB, MIB);
     assert!(beside >= 0.9 * alone, "{beside} of {alone}");
+}
+
+#[test]
+fn a_file_that_is_read_from_end_to_end_is_not_taken_for_one_that_is_read_all_over() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 10_000_000);
+    world.open(1, 128 * MIB);
+    world.stream(1, 128 * MIB, 64 * KIB);
+    let stats = world.reads.stats();
+    assert_eq!((stats.whole, stats.fetched), (0, 128 * MIB));
+}
+
+#[test]
+fn memory_is_wanted_for_a_file_that_is_worth_to_be_fetched_whole_while_it_is_open() {
+    // It does not fit, but it would be worth it.
+    let mut world = World::new(64 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 128 * MIB);
+    assert!(!world.reads.wants_memory());
+    at_random(&mut world, 0..128 * MIB, 100);
+    assert_eq!(world.reads.windows().count(), 0, "nothing is fetched ahead");
+    assert!(world.reads.wants_memory());
+    world.reads.closed(world.now, HandleId(1));
+    world.act();
+    assert!(!world.reads.wants_memory());
 }
 
 proptest! {

@@ -1,0 +1,234 @@
+//! How a file is fetched whole that is read at random all over.
+
+use std::time::Duration;
+
+use super::driven::{Driven, KIB, MIB, Sent, limits};
+use super::*;
+use crate::order::{self, Mode, Probe};
+
+const MS: Duration = Duration::from_millis(1);
+/// Fetches that may be under way.
+const FETCHES: usize = 4;
+
+/// File 1 is open, `mib` MiB long.
+fn open(memory: u64, mib: u64) -> Driven {
+    let mut driven = Driven::fixed(limits(memory), 8 * MIB, FETCHES, MIB);
+    driven.open(1, mib * MIB);
+    driven
+}
+
+/// What is under way comes, all but one of it.
+fn arrive(driven: &mut Driven, after: Duration, but: Option<FetchId>) {
+    driven.pass(after);
+    let fetches: Vec<_> = driven.flying.keys().filter(|fetch| Some(**fetch) != but).copied().collect();
+    for fetch in fetches {
+        if driven.flying.contains_key(&fetch) {
+            driven.finish(fetch);
+        }
+    }
+}
+
+/// A small read of one of 64 regions, which takes 20 ms, and is not taken.
+fn read(driven: &mut Driven, n: u64, mib: u64) -> RequestId {
+    let at = n % 64 * mib * MIB / 64 + (4 + n / 64 % 8) * 64 * KIB;
+    let request = driven.read(1, at..at + 4 * KIB);
+    if !driven.is_answered(request) {
+        arrive(driven, 20 * MS, None);
+    }
+    request
+}
+
+/// Reads all over the file until fetches are sent that nobody waits for: those.
+fn until_bought(driven: &mut Driven, mib: u64) -> Vec<Sent> {
+    for n in 0..2_000 {
+        let request = read(driven, n * 29, mib);
+        let ahead: Vec<_> = driven.sent().into_iter().filter(|sent| sent.ahead && sent.file == 1).collect();
+        driven.take(request);
+        if !ahead.is_empty() {
+            return ahead;
+        }
+    }
+    panic!("it is never worth it")
+}
+
+/// All of what is under way comes; what else is sent.
+fn rest(driven: &mut Driven) -> Vec<Sent> {
+    let mut all = Vec::new();
+    while !driven.flying.is_empty() {
+        assert!(driven.flying.len() <= FETCHES, "{}", driven.flying.len());
+        arrive(driven, 10 * MS, None);
+        all.extend(driven.sent());
+    }
+    all
+}
+
+#[test]
+fn all_of_it_comes_in_order_as_many_fetches_at_a_time_as_are_allowed() {
+    let mut driven = open(256 * MIB, 64);
+    let first = until_bought(&mut driven, 64);
+    assert_eq!((first.len(), first[0].range.clone()), (FETCHES, 0..MIB));
+    let all: Vec<_> = first.into_iter().chain(rest(&mut driven)).map(|sent| sent.range).collect();
+    // What little is there of a part is fetched again with what is around it.
+    assert_eq!(all, (0..64).map(|n| n * MIB..(n + 1) * MIB).collect::<Vec<_>>());
+    assert_eq!((driven.reads.stats().whole, driven.reads.held()), (1, 64 * MIB));
+}
+
+#[test]
+fn what_is_a_quarter_of_a_part_or_more_is_not_fetched_again_nor_what_is_in_use() {
+    let mut driven = open(256 * MIB, 64);
+    // A quarter of a part, and half of another one.
+    for (part, grains) in [(60, 8), (61, 16)] {
+        for n in 0..grains {
+            // In no order that would be one of strides.
+            let at = part * MIB + n * 5 % grains * (1024 / grains) * KIB;
+            driven.whole(1, at..at + 4 * KIB, 20 * MS);
+        }
+    }
+    // One that is answered and not taken, and one that is under way, in parts of their own.
+    let kept = driven.read(1, 62 * MIB + 64 * KIB..62 * MIB + 68 * KIB);
+    driven.settle(20 * MS);
+    let slow = driven.read(1, 63 * MIB + 64 * KIB..63 * MIB + 68 * KIB);
+    let slow_fetch = driven.sent().last().expect("it is sent").fetch;
+    for n in 0..2_000 {
+        let at = n * 29 % 60 * MIB + 512 * KIB;
+        let request = driven.read(1, at..at + 4 * KIB);
+        driven.sent();
+        arrive(&mut driven, 20 * MS, Some(slow_fetch));
+        driven.take(request);
+        if driven.flying.len() > 1 {
+            break;
+        }
+    }
+    let mut ranges = Vec::new();
+    while driven.flying.len() > 1 {
+        ranges.extend(driven.ranges());
+        arrive(&mut driven, 10 * MS, Some(slow_fetch));
+    }
+    let of = |part: u64| {
+        let of_it = ranges.iter().filter(|range| range.start / MIB == part);
+        of_it.map(|range| range.start % MIB / KIB..(range.end - 1) % MIB / KIB + 1).collect::<Vec<_>>()
+    };
+    assert_eq!(of(60), vec![0..1024; 1], "a quarter is fetched again");
+    let around: Vec<_> = (0..16).map(|n| n * 64 + 32..n * 64 + 64).collect();
+    assert_eq!(of(61), around, "more is not");
+    assert_eq!(of(62), [0..64, 96..1024], "somebody is about to take it");
+    assert_eq!(of(63).last(), Some(&(96..1024)), "it is under way");
+    assert!(driven.flying.contains_key(&slow_fetch) && driven.is_answered(kept));
+    driven.finish(slow_fetch);
+    assert!(driven.is_answered(slow));
+}
+
+#[test]
+fn what_was_fetched_whole_in_vain_has_to_be_worth_twice_as_much_the_next_time() {
+    let mut driven = open(256 * MIB, 64);
+    let mut waited = Vec::new();
+    for _ in 0..4 {
+        let began = driven.now;
+        until_bought(&mut driven, 64);
+        waited.push((driven.now - began).as_secs_f64());
+        rest(&mut driven);
+        // It goes before it is read again.
+        driven.memory(0);
+        driven.memory(256 * MIB);
+    }
+    // After the first time it is known better how long fetches take.
+    assert!(
+        waited[1..].windows(2).all(|pair| pair[1] > 1.6 * pair[0] && pair[1] < 2.4 * pair[0]),
+        "{waited:?}"
+    );
+    assert_eq!(driven.reads.stats().whole, 4);
+    assert!(driven.reads.wants_memory());
+    driven.close(1);
+    assert!(!driven.reads.wants_memory(), "nobody has use for it any more");
+}
+
+#[test]
+fn what_takes_longer_than_was_thought_is_not_gone_on_with() {
+    let mut driven = open(256 * MIB, 200);
+    let mut sent = until_bought(&mut driven, 200).len();
+    // All of them together bring a MiB in 200 ms, a tenth of what was to be expected of so many.
+    while let Some(fetch) = driven.flying.keys().next().copied() {
+        driven.pass(200 * MS);
+        driven.finish(fetch);
+        sent += driven.sent().len();
+    }
+    assert_eq!(sent, 2 * FETCHES, "twice as many as are allowed show it");
+    assert_eq!(driven.reads.stats().whole, 0);
+}
+
+#[test]
+fn a_file_that_has_just_room_is_fetched_whole_and_no_more_is_held_than_is_usable() {
+    // Of 64 MiB, 4 are kept for those who wait.
+    let mut driven = open(64 * MIB, 60);
+    until_bought(&mut driven, 60);
+    rest(&mut driven);
+    assert_eq!((driven.reads.stats().whole, driven.reads.held()), (1, 60 * MIB));
+    // Beside what others hold it has no room.
+    let mut driven = open(64 * MIB, 56);
+    driven.open(2, 4096 * MIB);
+    driven.whole(2, 0..MIB, MS);
+    driven.whole(2, MIB..2 * MIB, MS);
+    driven.settle(MS);
+    let beside = driven.reads.held();
+    assert!(beside > 4 * MIB, "{beside}");
+    until_bought(&mut driven, 56);
+    rest(&mut driven);
+    assert!(driven.reads.held() <= 60 * MIB && driven.reads.held() > 59 * MIB, "{}", driven.reads.held());
+}
+
+#[test]
+fn nothing_more_of_it_is_fetched_when_it_is_closed_though_a_read_of_it_is_not_over() {
+    let mut driven = open(256 * MIB, 64);
+    until_bought(&mut driven, 64);
+    let waits = driven.read(1, 40 * MIB..40 * MIB + 4 * KIB);
+    driven.sent();
+    driven.close(1);
+    assert!(driven.reads.is_known(FileId(1)));
+    let more = rest(&mut driven);
+    assert!(more.iter().all(|sent| !sent.ahead), "{more:?}");
+    driven.take(waits);
+    assert_eq!((driven.reads.is_known(FileId(1)), driven.reads.held()), (false, 0));
+}
+
+#[test]
+fn nothing_more_of_it_is_fetched_when_memory_has_no_room_for_all_of_it() {
+    let mut driven = open(256 * MIB, 64);
+    until_bought(&mut driven, 64);
+    driven.memory(48 * MIB);
+    assert_eq!(rest(&mut driven), []);
+}
+
+/// One that has found a store faster when it is asked in order.
+fn ordered() -> (Probe, Duration) {
+    let (mut probe, mut now) = (Probe::new(order::Tuning::default()), Duration::ZERO);
+    probe.wanted(now, true);
+    probe.under_way(now, 2, 1);
+    while now < Duration::from_secs(20) {
+        now += MS;
+        let bytes = if probe.mode(now) == Mode::Ordered { 900_000 } else { 500_000 };
+        probe.delivered(now, bytes);
+        if probe.is_ordered() && now > Duration::from_secs(5) {
+            return (probe, now);
+        }
+    }
+    panic!("it is slower")
+}
+
+#[test]
+fn a_store_that_likes_order_gets_one_fetch_of_it_after_the_other() {
+    let mut driven = Driven::new(limits(256 * MIB));
+    (driven.reads.probe, driven.now) = ordered();
+    driven.open(1, 200 * MIB);
+    // A stream, which is fetched ahead as far as its window goes.
+    driven.open(2, 4096 * MIB);
+    driven.whole(2, 0..MIB, 20 * MS);
+    driven.settle(20 * MS);
+    driven.sent();
+    assert_eq!(until_bought(&mut driven, 200).len(), 1);
+    for _ in 0..6 {
+        assert_eq!(driven.flying.len(), 1);
+        let fetch = *driven.flying.keys().next().expect("one is under way");
+        driven.pass(20 * MS);
+        driven.finish(fetch);
+    }
+}

@@ -113,7 +113,6 @@ impl Vfs {
         Known { content, len }: Known,
     ) -> Result<ReadReply> {
         open.streamed.store(true, Ordering::Relaxed);
-        self.lender.read();
         let ino = open.inode.ino;
         let reads: Vec<_> = wanted
             .gaps()
@@ -130,6 +129,7 @@ impl Vfs {
 
     /// Reads through the fetcher.
     pub(super) async fn read_patiently(&self, wanted: impl Fn() -> Streamed) -> Result<Vec<Bytes>> {
+        self.lender.read();
         let began = Instant::now();
         loop {
             match self.fetcher.read(wanted()).await {

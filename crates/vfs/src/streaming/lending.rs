@@ -49,6 +49,7 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
     let Some(plan) = vfs.upgrade().map(|vfs| vfs.plan) else { return };
     let clock = Clock::new();
     let mut lending = Lending::new(plan.streams, plan.lendable);
+    let mut was_idle = false;
     loop {
         let Some(lender) = vfs.upgrade().map(|vfs| std::sync::Arc::clone(&vfs.lender)) else { return };
         if lender.awake.load(Ordering::Relaxed) {
@@ -78,8 +79,11 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
             vfs.admission.lend(lent);
         }
         lender.lent.store(lending.lent() > 0, Ordering::Relaxed);
-        if !wanted && lending.lent() == 0 {
+        // Not at once: who reads here and there would wake it each time.
+        let idle = !wanted && lending.lent() == 0;
+        if idle && was_idle {
             lender.awake.store(false, Ordering::Relaxed);
         }
+        was_idle = idle;
     }
 }

@@ -79,7 +79,7 @@ impl Default for Tuning {
             settle_latencies: 3,
             slice: Duration::from_millis(80),
             slice_bytes: 8 << 20,
-            give_up: 0.4,
+            give_up: 0.7,
             trial_most: Duration::from_millis(800),
             epoch: Duration::from_millis(250),
             cost: 0.015,

@@ -19,6 +19,8 @@ pub struct Judgement {
     pub seed: u64,
     /// Throughput beside the oracle's, of the worst judged piece of time, after [`CONVERGE`].
     pub ratio: f64,
+    /// When that piece begins, seconds.
+    pub worst_from: f64,
     /// Bytes per second that the oracle has there.
     pub possible: f64,
     /// Longest time until its rate was found, seconds; none if it never was.
@@ -44,7 +46,7 @@ pub struct Judgement {
 /// Judges a run of a scenario.
 pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
     let mut ratio = f64::INFINITY;
-    let mut possible = 0.0;
+    let (mut worst_from, mut possible) = (0.0, 0.0);
     let mut converged = Some(0.0f64);
     let mut fairness = 1.0f64;
     let mut variation = None;
@@ -62,7 +64,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
         let reached = rates.iter().sum::<f64>() / could;
         if reached < ratio {
             ratio = reached;
-            possible = could;
+            (worst_from, possible) = (judged.from.as_secs_f64(), could);
         }
         let shares: Vec<f64> = rates.iter().zip(&best).map(|(rate, best)| rate / best).collect();
         fairness = fairness.min(jain(&shares));
@@ -76,6 +78,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
     Judgement {
         seed: scenario.seed,
         ratio,
+        worst_from,
         possible,
         converged,
         fairness,

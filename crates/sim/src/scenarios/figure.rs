@@ -33,8 +33,8 @@ pub fn figure(family: &Family, scenario: &Scenario, outcome: &Outcome, judgement
     Figure {
         name: format!("scenario-{name}-{seed}"),
         title: format!(
-            "{name}, seed {seed}, readers: {readers}; worst piece {:.3} of the oracle",
-            judgement.ratio
+            "{name}, seed {seed}, readers: {readers}; {:.3} of the oracle from {} s on",
+            judgement.ratio, judgement.worst_from
         ),
         charts: vec![rate, fetches, memory],
     }

@@ -188,3 +188,18 @@ fn a_body_may_pause_as_long_as_bodies_do() {
     assert!(told.patience(false) < 40 * MS, "{:?}", told.patience(false));
     assert!(told.patience(true) > 450 * MS, "{:?}", told.patience(true));
 }
+
+#[test]
+fn however_many_are_late_at_once_second_attempts_keep_to_their_budget() {
+    let mut told = Told::new(Tuning::default());
+    (0..400).for_each(|_| told.fetches(1, 20 * MS, 10));
+    let late: Vec<FetchId> = (0..40).map(|_| told.send(10)).collect();
+    told.now += Duration::from_secs(1);
+    let mut named = Vec::new();
+    while let Some(fetch) = told.endpoint.hedge(told.now) {
+        assert!(late.contains(&fetch) && !named.contains(&fetch), "each once");
+        named.push(fetch);
+    }
+    assert_eq!(named.len(), Tuning::default().hedge.burst as usize);
+    assert_eq!(told.endpoint.hedge_at(), None, "no more can be afforded");
+}

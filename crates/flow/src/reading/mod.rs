@@ -27,9 +27,9 @@ mod reads;
 mod release;
 #[cfg(test)]
 mod release_tests;
-mod size;
 #[cfg(test)]
 mod share_tests;
+mod size;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

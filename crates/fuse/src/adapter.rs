@@ -1,6 +1,7 @@
 //! The real file system behind the front end.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +69,10 @@ impl FileSystem for Arc<Vfs> {
 
     fn wait_for_room(&self, at_most: Duration) -> bool {
         Vfs::wait_for_room(self, at_most)
+    }
+
+    fn passthrough(&self, possible: Result<(), String>) {
+        Vfs::passthrough_possible(self, possible);
     }
 
     fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
@@ -152,6 +157,11 @@ impl FileSystem for Arc<Vfs> {
 
     fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
         now("open", ino, Vfs::open(self, ino, flags))
+    }
+
+    fn not_passed_through(&self, ino: InodeNo, file: FileId, why: Errno) -> Result<OpenMode> {
+        let why = io::Error::from_raw_os_error(why.raw());
+        now("open", ino, Vfs::not_passed_through(self, ino, file, why))
     }
 
     fn read(&self, ino: InodeNo, file: FileId, offset: u64, len: u32) -> Pending<ReadReply> {

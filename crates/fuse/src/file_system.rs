@@ -8,8 +8,8 @@ use bytes::Bytes;
 use headrace_vfs::MemoryPlan;
 
 pub use headrace_vfs::{
-    Attr, Caller, DirEntry, FileId, InodeNo, Kind, OpenMode, ReadReply, RenameMode, SetAttr, StatFs, Time,
-    XattrMode,
+    Attr, Backing, Caller, DirEntry, FileId, InodeNo, Kind, OpenMode, ReadReply, RenameMode, SetAttr, StatFs,
+    Time, XattrMode,
 };
 
 use crate::Errno;
@@ -45,6 +45,10 @@ pub trait FileSystem: Send + Sync + 'static {
     fn admit(&self) -> Option<Pending<()>> {
         None
     }
+
+    /// Told once, before anything is asked: whether opens may have a backing file ([`OpenMode::backing`]), or why not, in words
+    /// for a person. One that has it all the same is answered through [`FileSystem::not_passed_through`].
+    fn passthrough(&self, _possible: Result<(), String>) {}
 
     /// Finds an entry. "." and ".." are asked for when a mount is exported over NFS.
     fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr>;
@@ -102,7 +106,23 @@ pub trait FileSystem: Send + Sync + 'static {
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>>;
 
     /// Opens a regular file.
+    ///
+    /// The modes of an inode's open files bear on each other. From the first open with a backing file to the release of the last such
+    /// one, every open must have that same backing file, or it fails with `EIO`. The first must wait for the release of all that have
+    /// none: it fails so while one is cached, or is mapped shared, as a file in `direct_io` may be without anybody being told; and
+    /// one whose answer is still on its way to the kernel fails itself. An open counts from before its answer to its release.
+    ///
+    /// Opening with a backing file drops what the kernel has cached of the inode. A mapping of a file opened so is a mapping of
+    /// the backing file: what is written to it goes there unheard, `direct_io` or not, and it outlives the release. A backing file
+    /// must thus never be shortened or given holes while somebody may have it mapped, which a lease (`F_SETLEASE`) tells.
     fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)>;
+    /// The kernel refused the backing file of `file`, which was just opened or created: `why` is `EPERM` without `CAP_SYS_ADMIN`,
+    /// `ELOOP` for a file on a stacked file system such as overlayfs, `EBUSY` if the inode is open with another one, or what else
+    /// it says. Answers the mode in which it is opened instead, which must have no backing file. On an error the open fails, and
+    /// `file` is released.
+    fn not_passed_through(&self, _ino: InodeNo, _file: FileId, _why: Errno) -> Result<OpenMode> {
+        Ok(OpenMode { keep_cache: self.exclusive(), ..OpenMode::default() })
+    }
     /// Reads up to `len` bytes; fewer only at the end of the file.
     fn read(&self, ino: InodeNo, file: FileId, offset: u64, len: u32) -> Pending<ReadReply>;
     /// Writes; answers how many bytes were accepted.

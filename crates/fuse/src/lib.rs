@@ -31,8 +31,8 @@ mod session;
 pub use abi::Opcode;
 pub use errno::Errno;
 pub use file_system::{
-    Attr, Caller, DirEntry, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply, RenameMode,
-    Result, SetAttr, StatFs, Time, XattrMode,
+    Attr, Backing, Caller, DirEntry, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply,
+    RenameMode, Result, SetAttr, StatFs, Time, XattrMode,
 };
 pub use mount::{MountEntry, MountError, MountOptions, UnmountError};
 pub use session::{MountConfig, Operation, ProcessName, Session, SubscribeError, Subscription};

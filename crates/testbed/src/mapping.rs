@@ -19,19 +19,23 @@ impl SharedMapping {
     ///
     /// # Errors
     /// What `mmap` answers.
-    #[allow(unsafe_code)]
     pub fn new(file: impl AsFd, len: usize) -> std::io::Result<SharedMapping> {
+        SharedMapping::with(file, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same of a file that need only be open for reading; writing to it is a mistake that ends the process.
+    ///
+    /// # Errors
+    /// What `mmap` answers.
+    pub fn read_only(file: impl AsFd, len: usize) -> std::io::Result<SharedMapping> {
+        SharedMapping::with(file, len, ProtFlags::READ)
+    }
+
+    #[allow(unsafe_code)]
+    fn with(file: impl AsFd, len: usize, access: ProtFlags) -> std::io::Result<SharedMapping> {
         // SAFETY: a new mapping at an address of the kernel's choosing aliases nothing; it is unmapped once, in drop.
-        let address = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
-        };
+        let address =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0)? };
         Ok(SharedMapping { address, len })
     }
 

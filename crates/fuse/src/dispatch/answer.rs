@@ -7,11 +7,13 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
-use crate::abi::{Malformed, Opcode};
+use super::opened::Opened;
+use crate::abi::{EntryOut, Malformed, Opcode, OpenReply};
 use crate::{Errno, Pending};
 
 /// Large enough for an entry with an open file, the largest answer of fixed size that is common.
 const INLINE: usize = 144;
+const _: () = assert!(size_of::<EntryOut>() + size_of::<OpenReply>() <= INLINE);
 
 /// What a handler gives.
 pub(super) type Outcome = Result<Answer, Failure>;
@@ -22,6 +24,8 @@ pub(super) enum Answer {
     Empty,
     /// A few fixed structures.
     Inline(Inline),
+    /// The same, which tells of an open file.
+    Opened(Inline, Opened),
     /// Built for the occasion.
     Owned(Vec<u8>),
     /// File data, as pieces that are not joined.
@@ -69,6 +73,14 @@ impl Answer {
                 Answer::Inline(Inline { bytes, len })
             }
             _ => Answer::Owned([first, second].concat()),
+        }
+    }
+
+    /// This answer, which tells of `open`.
+    pub fn telling_of(self, open: Opened) -> Answer {
+        match self {
+            Answer::Inline(inline) => Answer::Opened(inline, open),
+            other => other,
         }
     }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Call;
 use super::answer::{Answer, Outcome};
-use super::{Call, encode};
+use super::opened::Opened;
 use crate::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FlushIn, FsyncFlags, FsyncIn, LseekIn, LseekOut,
     OpenRequest, ReadIn, ReleaseIn, WriteFlags, WriteIn, WriteOut,
@@ -18,7 +19,9 @@ const COPY_MAX_32: u64 = 0xffff_f000;
 pub(super) fn open(call: &Call<'_>) -> Outcome {
     let arg: OpenRequest = call.args().take()?;
     let (file, mode) = call.fs().open(call.node(), arg.flags.cast_signed())?;
-    Ok(Answer::of(&encode::opened(file, mode)))
+    let open = Opened { ino: call.node(), file, entry: false };
+    let reply = open.tell(call.shared, mode)?;
+    Ok(Answer::of(&reply).telling_of(open))
 }
 
 pub(super) fn read(call: &Call<'_>) -> Outcome {
@@ -77,6 +80,8 @@ pub(super) fn fsync(call: &Call<'_>) -> Outcome {
 
 pub(super) fn release(call: &Call<'_>) -> Outcome {
     let arg: ReleaseIn = call.args().take()?;
+    // In this order, as the file system may give the inode another backing file at once.
+    call.shared.backings.release(call.node(), FileId(arg.fh));
     Answer::later(call.fs().release(call.node(), FileId(arg.fh)), false, |()| Answer::Empty)
 }
 

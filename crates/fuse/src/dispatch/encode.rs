@@ -5,7 +5,7 @@ use std::time::Duration;
 use zerocopy::FromZeros as _;
 
 use crate::abi::{AttrOut, EntryOut, FuseAttr, OpenOut, OpenReply, Statx, StatxOut, StatxTime};
-use crate::session::View;
+use crate::session::{BackingId, View};
 use crate::{Attr, FileId, Kind, OpenMode, Time};
 
 /// `st_blksize` of regular files: what stdio and many tools read and write at a time.
@@ -126,11 +126,13 @@ pub(super) fn statx(found: &Attr, view: &View) -> StatxOut {
     StatxOut { attr_valid: secs, attr_valid_nsec: nanos, flags: 0, spare: [0; 2], stat }
 }
 
-/// An open file.
-pub(super) fn opened(file: FileId, mode: OpenMode) -> OpenReply {
+/// An open file; `backing`: that of its mode, by the number the kernel gave it.
+pub(super) fn opened(file: FileId, mode: &OpenMode, backing: Option<BackingId>) -> OpenReply {
     let mut flags = OpenOut::empty();
-    flags.set(OpenOut::KEEP_CACHE, mode.keep_cache);
+    // What is passed through is not in the page cache of this inode. The kernel takes the two together for a mistake.
+    flags.set(OpenOut::KEEP_CACHE, mode.keep_cache && backing.is_none());
     flags.set(OpenOut::DIRECT_IO, mode.direct_io);
     flags.set(OpenOut::NOFLUSH, mode.noflush);
-    OpenReply { fh: file.0, open_flags: flags.bits(), backing_id: 0 }
+    flags.set(OpenOut::PASSTHROUGH, backing.is_some());
+    OpenReply { fh: file.0, open_flags: flags.bits(), backing_id: backing.map_or(0, |id| id.0) }
 }

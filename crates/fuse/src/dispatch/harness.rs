@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ const SPACE: usize = 1 << 20;
 /// Takes down what is sent, or only that something was.
 struct Recorder {
     keep: bool,
+    /// Errors to give in place of taking what is sent.
+    refuse: AtomicI32,
     sent: AtomicUsize,
     messages: Mutex<Vec<Vec<u8>>>,
 }
@@ -31,6 +33,10 @@ impl Transport for Recorder {
 
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()> {
         self.sent.fetch_add(1, Ordering::Relaxed);
+        let refused = self.refuse.load(Ordering::Relaxed);
+        if refused != 0 {
+            return Err(io::Error::from_raw_os_error(refused));
+        }
         if self.keep {
             let pieces: Vec<&[u8]> = message.iter().map(|piece| &**piece).collect();
             self.messages.lock().push(pieces.concat());
@@ -65,6 +71,12 @@ impl Kernel {
         Kernel::with(Arc::new(MemFs::new(true)), agreed, true)
     }
 
+    /// One that takes down the answers of `fs`.
+    #[cfg(test)]
+    pub(super) fn of(fs: &MemFs) -> Kernel {
+        Kernel::with(Arc::new(fs.clone()), InitFlags::SETXATTR_EXT, true)
+    }
+
     /// `fs`, whose answers are counted and not looked at, so that what is measured is the front end and not this.
     ///
     /// # Panics
@@ -76,7 +88,12 @@ impl Kernel {
 
     fn with(fs: Arc<dyn FileSystem>, agreed: InitFlags, keep: bool) -> Kernel {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let recorder = Arc::new(Recorder { keep, sent: AtomicUsize::new(0), messages: Mutex::default() });
+        let recorder = Arc::new(Recorder {
+            keep,
+            refuse: AtomicI32::new(0),
+            sent: AtomicUsize::new(0),
+            messages: Mutex::default(),
+        });
         let pool = BufferPool::new(SPACE);
         let transport: Arc<dyn Transport> = Arc::clone(&recorder) as Arc<dyn Transport>;
         let view = View::new(true, Duration::ZERO);
@@ -132,6 +149,22 @@ impl Kernel {
         self.send(bytes);
         self.recorder.messages.lock().clear();
         self.recorder.sent.swap(0, Ordering::Relaxed)
+    }
+
+    /// A request whose answer this kernel does not take, with that error. What is done then has been done at the end.
+    #[cfg(test)]
+    pub(super) fn refused(&mut self, errno: i32, opcode: Opcode, nodeid: u64, body: &[u8]) {
+        let len = (size_of::<InHeader>() + body.len()) as u32;
+        let opcode = opcode as u32;
+        let header =
+            InHeader { len, opcode, unique: 2, nodeid, uid: 1, gid: 1, pid: 1, total_extlen: 0, padding: 0 };
+        self.recorder.refuse.store(errno, Ordering::Relaxed);
+        self.send(&[header.as_bytes(), body].concat());
+        self.recorder.refuse.store(0, Ordering::Relaxed);
+        let metrics = self.runtime.metrics();
+        while metrics.num_alive_tasks() > 0 {
+            self.runtime.block_on(tokio::task::yield_now());
+        }
     }
 
     /// Whether nothing is being worked on.

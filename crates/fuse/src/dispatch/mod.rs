@@ -7,6 +7,7 @@ mod directories;
 mod encode;
 mod gate;
 mod names;
+mod opened;
 mod reply;
 mod xattrs;
 

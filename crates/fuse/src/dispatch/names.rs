@@ -1,12 +1,13 @@
 //! Names: finding, making, moving and removing them; and references.
 
 use super::answer::{Answer, Outcome};
+use super::opened::Opened;
 use super::{Call, encode};
 use crate::abi::{
     Args, BatchForgetIn, CreateIn, ForgetIn, ForgetOne, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, rename,
 };
 use crate::session::Shared;
-use crate::{Attr, Caller, Errno, InodeNo, Kind, RenameMode};
+use crate::{Attr, Caller, Errno, FileId, InodeNo, Kind, OpenMode, RenameMode};
 
 fn entry(call: &Call<'_>, found: &Attr) -> Answer {
     Answer::of(&encode::entry(found, &call.shared.view))
@@ -86,7 +87,7 @@ pub(super) fn create(call: &Call<'_>) -> Outcome {
     // clear setuid from, whatever the flags say.
     let (made, file, mode) =
         call.fs().create(call.node(), name, permissions(arg.mode), arg.flags.cast_signed(), &caller)?;
-    Ok(Answer::pair(&encode::entry(&made, &call.shared.view), &encode::opened(file, mode)))
+    created(call, &made, file, mode)
 }
 
 pub(super) fn tmpfile(call: &Call<'_>) -> Outcome {
@@ -95,7 +96,14 @@ pub(super) fn tmpfile(call: &Call<'_>) -> Outcome {
     let caller = caller(call, arg.umask);
     let (made, file, mode) =
         call.fs().tmpfile(call.node(), permissions(arg.mode), arg.flags.cast_signed(), &caller)?;
-    Ok(Answer::pair(&encode::entry(&made, &call.shared.view), &encode::opened(file, mode)))
+    created(call, &made, file, mode)
+}
+
+/// An entry and an open file in one answer.
+fn created(call: &Call<'_>, made: &Attr, file: FileId, mode: OpenMode) -> Outcome {
+    let open = Opened { ino: made.ino, file, entry: true };
+    let reply = open.tell(call.shared, mode)?;
+    Ok(Answer::pair(&encode::entry(made, &call.shared.view), &reply).telling_of(open))
 }
 
 pub(super) fn unlink(call: &Call<'_>) -> Outcome {

@@ -42,19 +42,24 @@ impl Reply {
         }
         let opcode = self.opcode();
         match outcome {
-            Ok(Answer::Empty) => self.body(&[]),
-            Ok(Answer::Inline(inline)) => self.body(inline.as_slice()),
-            Ok(Answer::Owned(bytes)) => self.body(&bytes),
+            Ok(Answer::Empty) => drop(self.body(&[])),
+            Ok(Answer::Inline(inline)) => drop(self.body(inline.as_slice())),
+            Ok(Answer::Owned(bytes)) => drop(self.body(&bytes)),
+            Ok(Answer::Opened(inline, open)) => {
+                if !self.body(inline.as_slice()) {
+                    open.take_back(&self.connection.shared);
+                }
+            }
             Ok(Answer::Pieces(pieces)) => self.pieces(pieces),
             Ok(Answer::Later(_)) => {
                 tracing::error!(?opcode, "a call that waits gave another that waits");
-                self.error(Errno::EIO);
+                self.send_error(Errno::EIO);
             }
-            Err(Failure::Errno(errno)) => self.error(errno),
-            Err(Failure::NotImplemented) => self.error(Errno::ENOSYS),
+            Err(Failure::Errno(errno)) => self.send_error(errno),
+            Err(Failure::NotImplemented) => self.send_error(Errno::ENOSYS),
             Err(Failure::Malformed(why)) => {
                 tracing::error!(?opcode, "malformed request from the kernel: {why}");
-                self.error(Errno::EIO);
+                self.send_error(Errno::EIO);
             }
         }
     }
@@ -64,12 +69,13 @@ impl Reply {
         self.send_error(errno);
     }
 
-    fn body(mut self, body: &[u8]) {
+    /// Whether the kernel took it.
+    fn body(&mut self, body: &[u8]) -> bool {
         let header = self.header(body.len());
-        self.send(&[IoSlice::new(header.as_bytes()), IoSlice::new(body)]);
+        self.send(&[IoSlice::new(header.as_bytes()), IoSlice::new(body)])
     }
 
-    fn pieces(mut self, pieces: Vec<Bytes>) {
+    fn pieces(&mut self, pieces: Vec<Bytes>) {
         let pieces = bounded(pieces);
         let header = self.header(pieces.iter().map(Bytes::len).sum());
         let mut message = Vec::with_capacity(pieces.len() + 1);
@@ -84,15 +90,16 @@ impl Reply {
         OutHeader { len, error: 0, unique: self.unique }
     }
 
-    fn send(&mut self, message: &[IoSlice<'_>]) {
+    /// Whether the kernel took it.
+    fn send(&mut self, message: &[IoSlice<'_>]) -> bool {
         self.sent = true;
-        if let Err(error) = self.connection.transport.send(message)
-            && !gone(&error)
-        {
+        let Err(error) = self.connection.transport.send(message) else { return true };
+        if !gone(&error) {
             tracing::error!(unique = self.unique, "the kernel refused a reply: {error}");
             // If it refused the body it has answered EIO itself; if the header, it still waits.
             self.send_error(Errno::EIO);
         }
+        false
     }
 
     fn send_error(&mut self, errno: Errno) {

@@ -1,9 +1,13 @@
 //! Requests of any bytes: each gets exactly one well-formed answer, and none brings the worker down.
 
+use std::sync::atomic::Ordering;
+
 use proptest::prelude::*;
+use zerocopy::IntoBytes as _;
 
 use super::harness::Kernel;
-use crate::abi::Opcode;
+use super::memory::MemFs;
+use crate::abi::{CreateIn, Opcode, OpenRequest};
 
 /// Bytes that now and then look like names and small numbers.
 fn body() -> impl Strategy<Value = Vec<u8>> {
@@ -38,5 +42,25 @@ proptest! {
     #[test]
     fn shorter_than_a_header(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         prop_assert_eq!(Kernel::default().send_raw(&bytes), 0);
+    }
+}
+
+#[test]
+fn an_open_file_that_the_kernel_did_not_hear_of_is_released() {
+    let fs = MemFs::new(true);
+    let mut kernel = Kernel::of(&fs);
+    let create = CreateIn { flags: 0, mode: 0o600, umask: 0, open_flags: 0 };
+    let named = |name: &[u8]| [create.as_bytes(), name, &[0]].concat();
+    let open = OpenRequest { flags: 0, open_flags: 0 };
+    assert!(kernel.request(Opcode::Create as u32, 1, 0, 0, &named(b"f")));
+    assert!(kernel.request(Opcode::Open as u32, 2, 0, 0, open.as_bytes()));
+    let releases = || fs.counts.releases.load(Ordering::SeqCst);
+    assert_eq!((releases(), fs.references()), (0, 1));
+    // The connection is gone, or the answer is none the kernel understands.
+    for (round, errno) in (1..).zip([libc::ENOENT, libc::EINVAL]) {
+        kernel.refused(errno, Opcode::Open, 2, open.as_bytes());
+        assert_eq!((releases(), fs.references()), (2 * round - 1, 1));
+        kernel.refused(errno, Opcode::Create, 1, &named(&[b'a' + round as u8]));
+        assert_eq!((releases(), fs.references()), (2 * round, 1));
     }
 }

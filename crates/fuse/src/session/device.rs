@@ -1,13 +1,14 @@
 //! /dev/fuse.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{self, opcode};
 
+use super::backing::{self, BackingId};
 use super::transport::{Received, Transport};
 
 /// A descriptor of the device, attached to a connection.
@@ -85,5 +86,17 @@ impl Transport for Device {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    fn backing_allowed(&self) -> io::Result<()> {
+        backing::allowed(self.fd.as_fd())
+    }
+
+    fn open_backing(&self, file: BorrowedFd<'_>) -> io::Result<BackingId> {
+        backing::open(self.fd.as_fd(), file)
+    }
+
+    fn close_backing(&self, id: BackingId) -> io::Result<()> {
+        backing::close(self.fd.as_fd(), id)
     }
 }

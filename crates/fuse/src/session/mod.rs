@@ -1,5 +1,6 @@
 //! The life of one mount.
 
+mod backing;
 mod buffer;
 mod config;
 mod device;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
+pub(crate) use backing::{BackingId, Backings};
 pub(crate) use buffer::{BufferPool, RequestBuffer};
 pub use config::MountConfig;
 pub(crate) use interrupt::{Interrupts, Waiting, give_up_if_dying};
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     pub runtime: Handle,
     pub interrupts: Interrupts,
     pub notifier: Notifier,
+    /// Files that the kernel reads by itself.
+    pub backings: Backings,
     pub observer: Observer,
     pub in_flight: InFlight,
     /// Requests that may be in flight before no more are taken.
@@ -104,6 +108,7 @@ impl Session {
         let exclusive = fs.exclusive();
         let first = Device::new(fd);
         let agreed = negotiate::exchange(&first, exclusive)?;
+        fs.passthrough(backing::possible(&first, agreed));
 
         let memory = fs.memory();
         let devices = first.into_workers(config.worker_threads(&memory));
@@ -234,6 +239,7 @@ impl Shared {
         runtime: Handle,
         transports: &[Arc<dyn Transport>],
     ) -> Arc<Shared> {
+        let passthrough = agreed.contains(InitFlags::PASSTHROUGH);
         let most_in_flight = usize::try_from(fs.memory().waiting_requests).unwrap_or(usize::MAX);
         Arc::new(Shared {
             most_in_flight,
@@ -243,6 +249,7 @@ impl Shared {
             runtime,
             interrupts: Interrupts::new(transports.to_vec()),
             notifier: Notifier::new(transports.first().cloned()),
+            backings: Backings::new(transports.first().filter(|_| passthrough).cloned()),
             observer: Observer::default(),
             in_flight: InFlight::default(),
             workers_alive: AtomicUsize::new(transports.len()),
@@ -256,6 +263,7 @@ impl Shared {
         if self.workers_alive.fetch_sub(1, Ordering::AcqRel) == 1 {
             // Nobody is left to take an answer.
             self.interrupts.cancel_all();
+            self.backings.release_all();
             *self.ended.lock() = true;
             self.end.notify_all();
         }

@@ -10,12 +10,21 @@ use crate::abi::{self, Args, InHeader, InitFlags, InitIn, InitOut, MIN_READ_BUFF
 use crate::mount::MountError;
 
 const PAGE: u32 = 4096;
+/// What a file that is passed through may lie on: a file system over nothing but disks or memory. At 2, overlayfs could be below
+/// this mount, but nothing could be mounted over it.
+const STACK_DEPTH: u32 = 1;
 
 /// What to answer to an INIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// This is agreed.
-    Agreed { minor: u32, flags: InitFlags, max_readahead: u32 },
+    Agreed {
+        minor: u32,
+        flags: InitFlags,
+        max_readahead: u32,
+        /// File systems one upon the other below a file that is passed through; 0 without passthrough.
+        max_stack_depth: u32,
+    },
     /// The kernel's major version is newer: it will ask again with ours.
     AskAgain,
     /// No agreement is possible.
@@ -34,7 +43,6 @@ pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
     if offered.contains(InitFlags::INIT_EXT) {
         offered |= InitFlags::from_bits_truncate(u64::from(flags2) << 32);
     }
-    // PASSTHROUGH is to be added here, with max_stack_depth, once the cache offers complete files.
     // Left out on purpose: WRITEBACK_CACHE (excludes passthrough, hides sizes), ATOMIC_O_TRUNC (a SETATTR comes
     // instead), POSIX_LOCKS and FLOCK_LOCKS (one kernel sees all users: it keeps the locks).
     let mut wanted = InitFlags::ASYNC_READ
@@ -53,12 +61,16 @@ pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
         | InitFlags::SETXATTR_EXT
         | InitFlags::NO_OPENDIR_SUPPORT
         | InitFlags::INIT_EXT
-        | InitFlags::HAS_EXPIRE_ONLY;
+        | InitFlags::HAS_EXPIRE_ONLY
+        | InitFlags::PASSTHROUGH
+        | InitFlags::DIRECT_IO_ALLOW_MMAP;
     wanted |= if exclusive { InitFlags::EXPLICIT_INVAL_DATA } else { InitFlags::AUTO_INVAL_DATA };
+    let flags = offered & wanted;
     Answer::Agreed {
         minor: offer.minor.min(abi::MINOR),
-        flags: offered & wanted,
+        flags,
         max_readahead: offer.max_readahead,
+        max_stack_depth: if flags.contains(InitFlags::PASSTHROUGH) { STACK_DEPTH } else { 0 },
     }
 }
 
@@ -85,7 +97,7 @@ pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<Ini
         let offer: InitIn = args.take().map_err(protocol)?;
         let flags2 = args.take::<[u8; 4]>().map_or(0, u32::from_ne_bytes);
         match decide(&offer, flags2, exclusive) {
-            Answer::Agreed { minor, flags, max_readahead } => {
+            Answer::Agreed { minor, flags, max_readahead, max_stack_depth } => {
                 tracing::debug!(kernel_minor = offer.minor, minor, ?flags, max_readahead, "FUSE session");
                 let bits = flags.bits();
                 let out = InitOut {
@@ -100,7 +112,7 @@ pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<Ini
                     time_gran: 1,
                     max_pages: (MAX_WRITE / PAGE) as u16,
                     map_alignment: 0,
-                    max_stack_depth: 0,
+                    max_stack_depth,
                     request_timeout: 0,
                     unused: [0; 11],
                 };
@@ -160,6 +172,23 @@ mod tests {
             assert!(flags.contains(InitFlags::HANDLE_KILLPRIV_V2 | InitFlags::HAS_EXPIRE_ONLY));
             assert!(!flags.intersects(InitFlags::WRITEBACK_CACHE | InitFlags::POSIX_LOCKS));
         }
+    }
+
+    #[test]
+    fn passthrough_with_kernels_that_have_it() {
+        let agreed = |flags: InitFlags| {
+            let bits = flags.bits();
+            match decide(&offer(7, 45, bits as u32), (bits >> 32) as u32, true) {
+                Answer::Agreed { flags, max_stack_depth, .. } => {
+                    (flags.contains(InitFlags::PASSTHROUGH), max_stack_depth)
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(agreed(InitFlags::all()), (true, 1));
+        assert_eq!(agreed(InitFlags::all() - InitFlags::PASSTHROUGH), (false, 0));
+        // Before the upper half of the flags there was none of it.
+        assert_eq!(agreed(InitFlags::all() - InitFlags::INIT_EXT), (false, 0));
     }
 
     proptest! {

@@ -1,6 +1,9 @@
 //! How requests and replies travel, kept apart from what they say: /dev/fuse today, io_uring may follow.
 
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+use super::backing::BackingId;
 
 /// What came from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,4 +28,23 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Sends one message: a reply to a request received on this same connection, or a notification.
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()>;
+
+    /// Whether this thread may give the kernel files to read in place of asking here.
+    fn backing_allowed(&self) -> io::Result<()> {
+        Err(unsupported())
+    }
+
+    /// Gives it one. From then on it has a reference of its own.
+    fn open_backing(&self, _file: BorrowedFd<'_>) -> io::Result<BackingId> {
+        Err(unsupported())
+    }
+
+    /// Takes it back. Opens that are read from it already stay so.
+    fn close_backing(&self, _id: BackingId) -> io::Result<()> {
+        Err(unsupported())
+    }
+}
+
+fn unsupported() -> io::Error {
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }

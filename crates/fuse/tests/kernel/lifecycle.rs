@@ -120,9 +120,11 @@ const CHILD: &str = "HEADRACE_TEST_MOUNT_POINT";
 fn serves_until_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let runtime = runtime();
+    let fs = MemFs::new(true);
+    let passing = std::sync::Arc::clone(&fs.passing);
     let session =
-        Session::mount(MemFs::new(true), Path::new(&path), config("fsname=first"), runtime.handle().clone())
-            .unwrap();
+        Session::mount(fs, Path::new(&path), config("fsname=first"), runtime.handle().clone()).unwrap();
+    eprintln!("passthrough: {:?}", passing.possible.lock().unwrap());
     eprintln!("mounted");
     // Closed standard input asks for an orderly end.
     if std::io::read_to_string(std::io::stdin()).is_ok() {
@@ -131,8 +133,8 @@ fn serves_until_killed() {
     session.wait();
 }
 
-/// This program again, serving a mount at `path`.
-fn serve(mut command: Command, path: &Path) -> Process {
+/// This program again, serving a mount at `path`; and what it said.
+fn serve(mut command: Command, path: &Path) -> (Process, Vec<String>) {
     let mut child = Process::spawn(
         command
             .args(["--ignored", "--exact", "--nocapture", "lifecycle::serves_until_killed"])
@@ -145,7 +147,7 @@ fn serve(mut command: Command, path: &Path) -> Process {
     for line in BufReader::new(child.0.stderr.take().unwrap()).lines() {
         said.push(line.unwrap());
         if said.last().is_some_and(|line| line == "mounted") {
-            return child;
+            return (child, said);
         }
     }
     panic!("not mounted: {said:?}");
@@ -170,7 +172,13 @@ fn an_ordinary_user_mounts_by_way_of_the_helper() {
     let devices = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script, "sh"]).arg(devices.path()).arg(&copy);
-    let mut child = serve(command, dir.path());
+    let (mut child, said) = serve(command, dir.path());
+    // Which takes a privilege that an ordinary user has not.
+    let passthrough = said.iter().find(|line| line.starts_with("passthrough: "));
+    assert!(
+        passthrough.is_some_and(|line| line.contains("Err") && line.contains("CAP_SYS_ADMIN")),
+        "{said:?}"
+    );
 
     let process = Path::new("/proc").join(child.0.id().to_string());
     let table = fs::read_to_string(process.join("mountinfo")).unwrap();
@@ -186,7 +194,7 @@ fn an_ordinary_user_mounts_by_way_of_the_helper() {
 #[test]
 fn a_mount_whose_process_was_killed_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = serve(Command::new(std::env::current_exe().unwrap()), dir.path());
+    let (mut child, _) = serve(Command::new(std::env::current_exe().unwrap()), dir.path());
     fs::write(dir.path().join("f"), b"x").unwrap();
     child.signal(rustix::process::Signal::KILL);
     child.finish();

@@ -1,6 +1,12 @@
 //! A small file system in memory, with files that misbehave on demand.
 
 // Named in full, because the front end's own tests include this file from elsewhere.
+#[path = "memory/contents.rs"]
+mod contents;
+#[path = "memory/control.rs"]
+mod control;
+#[path = "memory/opens.rs"]
+pub mod opens;
 #[path = "memory/state.rs"]
 mod state;
 
@@ -16,6 +22,8 @@ use headrace_fuse::{
     RenameMode, Result, SetAttr, StatFs, XattrMode,
 };
 
+use contents::Contents;
+use opens::Passing;
 use state::{Manner, Node, State};
 
 /// What was asked of the file system.
@@ -44,6 +52,7 @@ pub struct Counts {
 pub struct MemFs {
     state: Arc<Mutex<State>>,
     pub counts: Arc<Counts>,
+    pub passing: Arc<Passing>,
     exclusive: bool,
     handles: Arc<AtomicU64>,
 }
@@ -83,6 +92,7 @@ impl MemFs {
         MemFs {
             state: Arc::new(Mutex::new(state)),
             counts: Arc::default(),
+            passing: Arc::default(),
             exclusive,
             handles: Arc::new(AtomicU64::new(1)),
         }
@@ -92,34 +102,10 @@ impl MemFs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn opened(&self, node: &Node, flags: i32) -> (FileId, OpenMode) {
+    fn opened(&self, node: &mut Node, flags: i32) -> (FileId, OpenMode) {
         let file = FileId(self.handles.fetch_add(1, Ordering::Relaxed));
-        let read_only = flags & 3 == 0;
-        (file, OpenMode { keep_cache: self.exclusive, direct_io: node.direct, noflush: read_only })
-    }
-
-    /// References the kernel holds on what is not the root.
-    pub fn references(&self) -> u64 {
-        self.state()
-            .nodes
-            .values()
-            .filter(|node| node.attr.ino != InodeNo::ROOT)
-            .map(|node| node.references)
-            .sum()
-    }
-
-    /// Inodes, the root among them.
-    pub fn inodes(&self) -> usize {
-        self.state().nodes.len()
-    }
-
-    /// Changes a file behind the kernel's back.
-    pub fn poke(&self, name: &[u8], data: &[u8]) {
-        let mut state = self.state();
-        let ino = state.find(InodeNo::ROOT, name).unwrap();
-        let node = state.node(ino).unwrap();
-        node.data = data.to_vec();
-        node.touch(true);
+        let mode = node.open(file, flags, self.exclusive, &self.passing);
+        (file, mode)
     }
 }
 
@@ -152,7 +138,10 @@ impl FileSystem for MemFs {
 
     fn getattr(&self, ino: InodeNo) -> Result<Attr> {
         self.counts.getattrs.fetch_add(1, Ordering::Relaxed);
-        Ok(self.state().node(ino)?.attr.clone())
+        let mut state = self.state();
+        let node = state.node(ino)?;
+        node.measure();
+        Ok(node.attr.clone())
     }
 
     fn setattr(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> Pending<Attr> {
@@ -163,7 +152,7 @@ impl FileSystem for MemFs {
                 node.kill_suid();
             }
             if let Some(size) = size {
-                node.data.resize(size, 0);
+                node.data.resize(size);
                 node.touch(true);
             }
             node.touch(false);
@@ -196,7 +185,7 @@ impl FileSystem for MemFs {
         let mut state = self.state();
         let ino = state.make(Kind::Symlink, 0o777, parent, name, caller)?;
         let node = state.node(ino)?;
-        node.data = target.to_vec();
+        node.data = Contents::Memory(target.to_vec());
         node.attr.size = target.len() as u64;
         state.referenced(ino)
     }
@@ -226,7 +215,8 @@ impl FileSystem for MemFs {
         caller: &Caller,
     ) -> Result<(Attr, FileId, OpenMode)> {
         let mut state = self.state();
-        let ino = state.add(Kind::File, mode, parent, b"", caller);
+        let name: &[u8] = if self.passing.dir.is_some() { b".passed" } else { b"" };
+        let ino = state.add(Kind::File, mode, parent, name, caller);
         state.node(ino)?.attr.nlink = 0;
         let (file, mode) = self.opened(state.node(ino)?, flags);
         Ok((state.referenced(ino)?, file, mode))
@@ -291,12 +281,22 @@ impl FileSystem for MemFs {
     }
 
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
-        Ok(self.state().node(ino)?.data.clone())
+        Ok(self.state().node(ino)?.data.all())
     }
 
     fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
         let mut state = self.state();
         Ok(self.opened(state.node(ino)?, flags))
+    }
+
+    fn passthrough(&self, possible: Result<(), String>) {
+        let before = self.passing.possible.lock().unwrap().replace(possible);
+        assert!(before.is_none(), "told once");
+    }
+
+    fn not_passed_through(&self, ino: InodeNo, file: FileId, why: Errno) -> Result<OpenMode> {
+        self.passing.refusals.lock().unwrap().push(why);
+        Ok(self.state().node(ino)?.reopen(file))
     }
 
     fn read(&self, ino: InodeNo, _file: FileId, offset: u64, len: u32) -> Pending<ReadReply> {
@@ -308,9 +308,9 @@ impl FileSystem for MemFs {
             Err(errno) => return ready(Err(errno)),
         };
         let start = (offset as usize).min(node.data.len());
-        let end = (start + len as usize).min(node.data.len());
+        let bytes = node.data.read(start, start + len as usize);
         // Many small pieces: more than one system call takes.
-        let pieces: ReadReply = node.data[start..end].chunks(700).map(Bytes::copy_from_slice).collect();
+        let pieces: ReadReply = bytes.chunks(700).map(Bytes::copy_from_slice).collect();
         let mut given_up = GivenUp(Some(Arc::clone(&self.counts.given_up)));
         match node.manner {
             Manner::Plain => {
@@ -346,16 +346,12 @@ impl FileSystem for MemFs {
         }
         let mut state = self.state();
         ready(state.node(ino).and_then(|node| {
-            let end = end_of(offset, data.len() as u64)?;
+            end_of(offset, data.len() as u64)?;
             if kill_suid {
                 self.counts.killing_writes.fetch_add(1, Ordering::Relaxed);
                 node.kill_suid();
             }
-            let start = offset as usize;
-            if node.data.len() < end {
-                node.data.resize(end, 0);
-            }
-            node.data[start..end].copy_from_slice(&data);
+            node.data.write(offset as usize, &data);
             node.touch(true);
             Ok(data.len() as u32)
         }))
@@ -376,7 +372,10 @@ impl FileSystem for MemFs {
         ready(Ok(()))
     }
 
-    fn release(&self, _ino: InodeNo, _file: FileId) -> Pending<()> {
+    fn release(&self, ino: InodeNo, file: FileId) -> Pending<()> {
+        if let Ok(node) = self.state().node(ino) {
+            node.close(file);
+        }
         self.counts.releases.fetch_add(1, Ordering::SeqCst);
         ready(Ok(()))
     }
@@ -388,13 +387,13 @@ impl FileSystem for MemFs {
             match mode {
                 0 => {
                     if node.data.len() < end {
-                        node.data.resize(end, 0);
+                        node.data.resize(end);
                     }
                 }
                 // PUNCH_HOLE | KEEP_SIZE
                 3 => {
                     let size = node.data.len();
-                    node.data[start.min(size)..end.min(size)].fill(0);
+                    node.data.write(start.min(size), &vec![0; end.min(size).saturating_sub(start)]);
                 }
                 _ => return Err(Errno::EOPNOTSUPP),
             }
@@ -426,15 +425,11 @@ impl FileSystem for MemFs {
     ) -> Pending<u64> {
         let mut state = self.state();
         ready((|| {
-            let from = &state.node(source)?.data;
-            let start = (source_offset as usize).min(from.len());
-            let piece = from[start..start.saturating_add(len as usize).min(from.len())].to_vec();
+            let start = source_offset as usize;
+            let piece = state.node(source)?.data.read(start, start.saturating_add(len as usize));
             let node = state.node(target)?;
-            let end = end_of(target_offset, piece.len() as u64)?;
-            if node.data.len() < end {
-                node.data.resize(end, 0);
-            }
-            node.data[target_offset as usize..end].copy_from_slice(&piece);
+            end_of(target_offset, piece.len() as u64)?;
+            node.data.write(target_offset as usize, &piece);
             node.touch(true);
             Ok(piece.len() as u64)
         })())

@@ -2,6 +2,10 @@
 //!
 //! One place sees all of them: [`Observer::begin`] when a request has been decoded, [`Observer::end`] when its answer has been
 //! sent. Who wants to see single operations subscribes to the [`Feed`]; while nobody does it costs one load.
+//!
+//! Of a file that is passed through nothing is seen between its open and its release but what asks for more than bytes (FLUSH,
+//! FSYNC, SETATTR, FALLOCATE, LSEEK, COPY_FILE_RANGE): reads, writes and mappings are between the kernel and the disk, and count
+//! neither here nor in the access time of the file.
 
 mod counts;
 mod feed;

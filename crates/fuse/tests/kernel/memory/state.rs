@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use headrace_fuse::{Attr, Caller, Errno, InodeNo, Kind, Result, Time};
 
+use super::contents::Contents;
+use super::opens::Opens;
+
 /// What a file does when it is read, decided by its name when it is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Manner {
@@ -36,7 +39,8 @@ pub(super) struct Node {
     pub manner: Manner,
     /// Opened in direct mode: the name ends in ".direct".
     pub direct: bool,
-    pub data: Vec<u8>,
+    pub data: Contents,
+    pub opens: Opens,
     pub entries: BTreeMap<u64, (Vec<u8>, InodeNo)>,
     pub names: HashMap<Vec<u8>, u64>,
     pub parent: InodeNo,
@@ -57,6 +61,11 @@ impl Node {
         if data {
             self.attr.mtime = now;
         }
+        self.measure();
+    }
+
+    /// Its size, which the kernel may have changed by itself.
+    pub fn measure(&mut self) {
         if self.attr.kind == Kind::File {
             self.attr.size = self.data.len() as u64;
             self.attr.allocated = self.data.len() as u64;
@@ -99,7 +108,8 @@ impl State {
             attr,
             manner: Manner::of(name),
             direct: name.ends_with(b".direct"),
-            data: Vec::new(),
+            data: Contents::Memory(Vec::new()),
+            opens: Opens::new(name),
             entries: BTreeMap::new(),
             names: HashMap::new(),
             parent,

@@ -59,6 +59,10 @@ pub struct MemoryPlan {
     pub lendable: u64,
     /// Cached pieces of segments of small files.
     pub spans: u64,
+    /// Data on its way to a cache on local disks.
+    pub cache_queue: u64,
+    /// Indexes of such a cache.
+    pub cache_index: u64,
     /// The metadata engine: `pending` and the pages of `group_keys`, but for a part of those.
     pub engine: u64,
     /// Metadata changes that are not on disk yet.
@@ -114,13 +118,15 @@ impl MemoryPlan {
         MemoryPlan {
             ceiling,
             dirty: 8 * share,
-            intake: 2 * share,
+            intake: share,
             uploads,
             batch: segment_size.clamp(1, largest_batch),
             reads: 4 * share,
             streams: 3 * share,
             lendable: 6 * share,
             spans: share,
+            cache_queue: share - share / 4,
+            cache_index: share / 4,
             engine,
             pending,
             group: pending / 2,
@@ -168,7 +174,7 @@ mod tests {
         fn the_parts_are_within_the_ceiling(plan in plans()) {
             let parts = [
                 plan.dirty, plan.intake, plan.uploads, plan.reads, plan.spans, plan.engine, plan.log,
-                plan.requests, plan.rewrite, plan.tables,
+                plan.requests, plan.rewrite, plan.tables, plan.cache_queue + plan.cache_index,
             ];
             prop_assert!(parts.iter().sum::<u64>() <= plan.ceiling);
             prop_assert!(parts.iter().all(|part| *part >= 2 << 20), "{plan:?}");
@@ -178,7 +184,7 @@ mod tests {
         fn the_largest_request_fits_its_pool(plan in plans()) {
             // Written: one batch being uploaded, and one being filled.
             prop_assert!(plan.dirty >= 2 * plan.batch + MAX_REQUEST);
-            prop_assert!(plan.intake >= MAX_REQUEST);
+            prop_assert!(plan.intake >= MAX_REQUEST && plan.cache_queue >= MAX_REQUEST);
             prop_assert!(2 * MemoryPlan::upload(plan.batch) <= plan.uploads);
             // Read: stored and plain, and the spans that small pieces come in.
             prop_assert!(plan.reads >= 2 * (MAX_REQUEST + (1 << 20)) + (4 << 20));

@@ -1,0 +1,125 @@
+//! Taking in what comes.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::{Chunk, Entry, State, blocks_in, chunks_of};
+use crate::disk::fill::Fill;
+use crate::disk::presence::{BLOCK, BLOCKS, checksum};
+
+/// Pieces the kernel takes with one call.
+const SLICES: usize = 1024;
+
+impl Entry {
+    /// Writes blocks that came, and takes note of them; answers which chunks have more than before. Blocks.
+    pub(in crate::disk) fn store(self: &Arc<Self>, fill: &Fill) -> io::Result<Vec<u32>> {
+        let wanted = {
+            let mut state = self.state.lock();
+            let wanted = !state.dead && state.passes == 0 && self.takes(&mut state, fill);
+            state.writing += u32::from(wanted);
+            wanted
+        };
+        if !wanted {
+            return Ok(Vec::new());
+        }
+        let written = self.write(fill);
+        let sums = written.is_ok().then(|| sums_of(fill));
+        let mut state = self.state.lock();
+        state.writing -= 1;
+        written?;
+        if state.dead || !self.takes(&mut state, fill) {
+            return Ok(Vec::new());
+        }
+        let pinned = state.pinned;
+        let (mut changed, mut added) = (Vec::new(), 0);
+        for (block, sum) in sums.into_iter().flatten() {
+            let number = (block / u64::from(BLOCKS)) as u32;
+            let Some((_, print)) = fill.prints.iter().find(|(chunk, _)| *chunk == number) else { continue };
+            let chunk = state.chunks.entry(number).or_insert_with(|| Chunk::new(*print));
+            chunk.pinned |= pinned;
+            if chunk.presence.insert((block % u64::from(BLOCKS)) as u32, sum) {
+                added += BLOCK;
+                chunk.known.bytes = chunk.presence.bytes();
+                if changed.last() != Some(&number) {
+                    changed.push(number);
+                }
+            }
+        }
+        drop(state);
+        self.lane.held.fetch_add(added, Ordering::Relaxed);
+        self.lane.figures.filled_bytes.add(added);
+        Ok(changed)
+    }
+
+    /// Whether what comes belongs to what is there.
+    fn takes(&self, state: &mut State, fill: &Fill) -> bool {
+        let range = fill.offset..fill.offset + fill.len();
+        let mut new = false;
+        for number in chunks_of(&range) {
+            let Some((_, print)) = fill.prints.iter().find(|(chunk, _)| *chunk == number) else {
+                return false;
+            };
+            if state.doomed.contains_key(&number) {
+                return false;
+            }
+            match state.chunks.get_mut(&number) {
+                // What comes is from before a change or from after a move. Whoever reads next will find out, or [`Self::moved`] tells.
+                Some(chunk) if chunk.print != *print => return false,
+                Some(chunk) => {
+                    let blocks = blocks_in(number, &range);
+                    new |= chunk.presence.run_end(blocks.start, blocks.end) < blocks.end;
+                }
+                None => new = true,
+            }
+        }
+        new
+    }
+
+    fn write(&self, fill: &Fill) -> io::Result<()> {
+        let mut at = fill.offset;
+        let mut slices: Vec<IoSlice<'_>> = fill.pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut rest = &mut slices[..];
+        while !rest.is_empty() {
+            let some = rest.len().min(SLICES);
+            match rustix::io::pwritev(&*self.file, &rest[..some], at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    at += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        self.length.fetch_max(at, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The checksum of each block of what came, by its number in the entry.
+fn sums_of(fill: &Fill) -> Vec<(u64, u32)> {
+    let mut sums = Vec::new();
+    let mut number = fill.offset / BLOCK;
+    let (mut parts, mut len): (Vec<&[u8]>, usize) = (Vec::new(), 0);
+    for mut piece in fill.pieces.iter().map(|piece: &Bytes| &piece[..]) {
+        while !piece.is_empty() {
+            let (part, rest) = piece.split_at(piece.len().min(BLOCK as usize - len));
+            parts.push(part);
+            len += part.len();
+            piece = rest;
+            if len == BLOCK as usize {
+                sums.push((number, checksum((number % u64::from(BLOCKS)) as u32, &parts)));
+                number += 1;
+                parts.clear();
+                len = 0;
+            }
+        }
+    }
+    if len > 0 {
+        sums.push((number, checksum((number % u64::from(BLOCKS)) as u32, &parts)));
+    }
+    sums
+}

@@ -1,0 +1,138 @@
+//! Bytes on their way to a disk.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::entry::Entry;
+use super::lane::Reserved;
+use super::presence::BLOCK;
+use super::worker::Job;
+
+/// So many bytes are written together, and where they begin.
+const TOGETHER: u64 = 1 << 20;
+
+/// Whole blocks that wait to be written.
+pub(super) struct Fill {
+    pub entry: Arc<Entry>,
+    /// A multiple of [`BLOCK`].
+    pub offset: u64,
+    pub pieces: Vec<Bytes>,
+    /// The chunks they are in, with what they were made from.
+    pub prints: Vec<(u32, u64)>,
+    pub _reserved: Option<Reserved>,
+}
+
+impl Fill {
+    pub(super) fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+/// Takes consecutive bytes of one fetch, as they come, and hands whole blocks of them on. Never waits: what the disk is behind with is
+/// left out.
+pub struct Filling {
+    entry: Arc<Entry>,
+    prints: Vec<(u32, u64)>,
+    /// End of the content: the block that ends there is whole.
+    end: Option<u64>,
+    /// Offset of the first byte in `pieces`.
+    start: u64,
+    /// Offset behind the last one.
+    at: u64,
+    pieces: Vec<Bytes>,
+    reserved: Option<Reserved>,
+}
+
+impl Filling {
+    /// Takes bytes of `entry` from `offset` on. `prints`: what each chunk that will be touched is made from; `end`: where the content ends, if
+    /// nothing behind `offset` is going to change it.
+    pub fn new(entry: Arc<Entry>, offset: u64, prints: Vec<(u32, u64)>, end: Option<u64>) -> Filling {
+        Filling { entry, prints, end, start: offset, at: offset, pieces: Vec::new(), reserved: None }
+    }
+
+    /// The next bytes.
+    pub fn push(&mut self, bytes: &Bytes) {
+        let len = bytes.len() as u64;
+        self.at += len;
+        if len == 0 || self.skips(bytes) {
+            return;
+        }
+        match self.entry.lane().reserve(len) {
+            Some(reserved) => {
+                match &mut self.reserved {
+                    Some(kept) => kept.join(reserved),
+                    none => *none = Some(reserved),
+                }
+                self.pieces.push(bytes.clone());
+            }
+            None => {
+                self.at -= len;
+                self.send(self.at - self.at % BLOCK);
+                self.at += len;
+                (self.pieces, self.reserved, self.start) = (Vec::new(), None, self.at);
+                return;
+            }
+        }
+        // Long and aligned writes are kept in large pages by the kernel, which are read faster.
+        let whole = self.at - self.at % TOGETHER;
+        if whole > self.start {
+            self.send(whole);
+        }
+    }
+
+    /// Leaves out what is before the first whole block.
+    fn skips(&mut self, bytes: &Bytes) -> bool {
+        if !self.pieces.is_empty() || self.start.is_multiple_of(BLOCK) {
+            return false;
+        }
+        let whole = self.start.next_multiple_of(BLOCK);
+        let before = self.at - bytes.len() as u64;
+        if self.at <= whole {
+            self.start = self.at;
+            return true;
+        }
+        let rest = bytes.slice((whole - before) as usize..);
+        (self.start, self.at) = (whole, whole);
+        self.push(&rest);
+        true
+    }
+
+    /// Hands on what is before `to`.
+    fn send(&mut self, to: u64) {
+        if to <= self.start {
+            return;
+        }
+        let mut wanted = to - self.start;
+        let mut pieces = Vec::new();
+        let mut rest = std::mem::take(&mut self.pieces).into_iter();
+        for mut piece in rest.by_ref() {
+            let len = piece.len() as u64;
+            if len > wanted {
+                pieces.push(piece.split_to(wanted as usize));
+                self.pieces.push(piece);
+                break;
+            }
+            wanted -= len;
+            pieces.push(piece);
+            if wanted == 0 {
+                break;
+            }
+        }
+        self.pieces.extend(rest);
+        let reserved = self.reserved.as_mut().map(|reserved| reserved.split(to - self.start));
+        let (entry, prints) = (Arc::clone(&self.entry), self.prints.clone());
+        let fill = Fill { entry, offset: self.start, pieces, prints, _reserved: reserved };
+        self.entry.lane().send(Job::Fill(fill));
+        self.start = to;
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        let whole = if self.end == Some(self.at) { self.at } else { self.at - self.at % BLOCK };
+        if self.start.is_multiple_of(BLOCK) {
+            self.send(whole);
+        }
+    }
+}

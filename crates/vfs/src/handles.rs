@@ -1,11 +1,14 @@
 //! Open files and directories by the number the front end knows them by.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::caching::modes::Mode;
+use crate::caching::passing::Passing;
 use crate::error::{Error, Result};
 use crate::inode::Pinned;
 use crate::inode::failures::Heard;
@@ -14,8 +17,21 @@ use crate::inode::failures::Heard;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FileId(pub u64);
 
+/// A complete local copy of a file's bytes, which the kernel may use in place of asking for them. All opens of an inode that have one
+/// have the same.
+#[derive(Clone, Debug)]
+pub struct Backing(pub Arc<File>);
+
+impl PartialEq for Backing {
+    fn eq(&self, other: &Backing) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Backing {}
+
 /// How the front end should treat an open file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OpenMode {
     /// What the kernel has cached of the file is still good.
     pub keep_cache: bool,
@@ -23,12 +39,17 @@ pub struct OpenMode {
     pub direct_io: bool,
     /// Closing it needs no flush.
     pub noflush: bool,
+    /// The kernel may read this file instead; with `direct_io` it only must know of it, since other opens of the inode are read
+    /// from it, and reads and writes are passed on all the same.
+    pub backing: Option<Backing>,
 }
 
 /// What an open file remembers.
 pub(crate) struct OpenFile {
     pub inode: Pinned,
     pub flags: i32,
+    /// How it is served.
+    pub mode: Mutex<Mode>,
     /// It was read through [`crate::streaming`], which is to hear of its end.
     pub streamed: AtomicBool,
     /// Failures of background writing that it was told of.
@@ -36,9 +57,9 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(crate) fn new(inode: Pinned, flags: i32) -> Self {
+    pub(crate) fn new(inode: Pinned, flags: i32, mode: Mode) -> Self {
         let heard = inode.state.lock().failures.heard_at_open();
-        OpenFile { inode, flags, streamed: AtomicBool::new(false), heard }
+        OpenFile { inode, flags, mode: Mutex::new(mode), streamed: AtomicBool::new(false), heard }
     }
 
     /// Tells of a failure of background writing that this open file has not heard of.
@@ -53,6 +74,19 @@ impl OpenFile {
 
     pub(crate) fn writable(&self) -> bool {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// It may have been written through a mapping of a local file.
+    pub(crate) fn maps_what_is_passed(&self) -> bool {
+        *self.mode.lock() == Mode::Beside { maps: true }
+    }
+
+    /// The local file that the kernel reads for others, if this one is open beside such.
+    pub(crate) fn reads_what_is_passed(&self) -> Option<Backing> {
+        if !matches!(*self.mode.lock(), Mode::Beside { .. }) {
+            return None;
+        }
+        self.inode.state.lock().passing.as_ref().map(Passing::backing)
     }
 
     /// Each write must be durable before it is acknowledged.

@@ -5,6 +5,7 @@
 
 mod admission;
 mod background;
+mod caching;
 mod data;
 mod error;
 mod handles;
@@ -22,8 +23,11 @@ mod status;
 mod streaming;
 mod vfs;
 
+pub use caching::{
+    CacheDirectory, CacheDirectoryStatus, CacheOptions, CacheStatus, FreeSpace, Pace, Passthrough, Warmth,
+};
 pub use error::{Error, Result};
-pub use handles::{FileId, OpenMode};
+pub use handles::{Backing, FileId, OpenMode};
 pub use headrace_flow::memory::MemoryPlan;
 pub use headrace_flow::reading::Fixed as FixedReads;
 pub use headrace_layout::InodeNo;

@@ -12,6 +12,9 @@ impl Vfs {
     pub fn collect(&self, into: &mut Collection) {
         self.volume.engine.collect(into);
         self.spans.collect(into);
+        if let Some(cache) = &self.cache {
+            cache.collect(into);
+        }
         self.volume.store_counters.collect(into);
         self.memory().collect(into);
 

@@ -8,7 +8,7 @@ use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Caller, DirEntry, Kind, MetaError, RenameMode, SetAttr, Unlinked, XattrMode};
 
 use crate::error::{Error, Result};
-use crate::handles::{FileId, OpenFile, OpenMode};
+use crate::handles::{FileId, OpenMode};
 use crate::vfs::Vfs;
 
 /// Entries read in one view of the metadata; the visitor runs outside it, so that it may take locks.
@@ -96,7 +96,7 @@ impl Vfs {
 
     /// Creates a regular file and opens it.
     pub fn create(
-        &self,
+        self: &Arc<Self>,
         parent: InodeNo,
         name: &[u8],
         mode: u16,
@@ -111,7 +111,7 @@ impl Vfs {
 
     /// Creates an unnamed regular file and opens it (`O_TMPFILE`).
     pub fn tmpfile(
-        &self,
+        self: &Arc<Self>,
         parent: InodeNo,
         mode: u16,
         flags: i32,
@@ -124,11 +124,10 @@ impl Vfs {
         self.open_new(attr, flags)
     }
 
-    fn open_new(&self, attr: Attr, flags: i32) -> Result<(Attr, FileId, OpenMode)> {
+    fn open_new(self: &Arc<Self>, attr: Attr, flags: i32) -> Result<(Attr, FileId, OpenMode)> {
         let inode = self.inodes.pin(attr.ino, || Ok(attr.clone()))?;
-        let file = self.handles.insert(OpenFile::new(inode, flags))?;
+        let (file, mode) = self.handle(inode, flags)?;
         self.lookups.add(attr.ino);
-        let mode = self.open_mode(flags);
         Ok((attr, file, mode))
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use headrace_flow::reading::Fixed;
 use headrace_volume::Scrub;
 
+use crate::caching::CacheOptions;
+
 /// When a read changes the access time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AtimePolicy {
@@ -35,6 +37,8 @@ pub struct VfsOptions {
     pub writeback_age: Duration,
     /// How fast stored data is read again to find damage.
     pub scrub: Scrub,
+    /// Where what was fetched is kept on local disks; `None`: nowhere.
+    pub cache: Option<CacheOptions>,
     /// Reads ahead by these numbers instead of what is measured. For measurements.
     pub fixed_reads: Option<Fixed>,
 }
@@ -49,6 +53,7 @@ impl Default for VfsOptions {
             grace: Duration::from_secs(3600),
             writeback_age: Duration::from_secs(5),
             scrub: Scrub::default(),
+            cache: None,
             fixed_reads: None,
         }
     }

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::background::Background;
+use crate::caching::Cache;
 use crate::data::outage::Outage;
 use crate::error::{Error, Result};
 use crate::handles::Handles;
@@ -60,6 +61,8 @@ pub struct Vfs {
     /// Segments of small files.
     pub(crate) segments: Segments,
     pub(crate) spans: SpanCache,
+    /// What was fetched, on local disks.
+    pub(crate) cache: Option<Arc<Cache>>,
     /// What is wrong with storing data, if anything.
     pub(crate) outage: Outage,
     pub(crate) background: Background,
@@ -72,6 +75,7 @@ impl Vfs {
     /// When a background thread cannot be started.
     pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
         let plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
+        let cache = options.cache.as_ref().map(|options| Arc::new(Cache::open(options, &plan)));
         let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
         let (streams, others) = (plan.streams, plan.reads - plan.streams);
         let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
@@ -92,6 +96,7 @@ impl Vfs {
             reads: Admission::new(others),
             segments: Segments::default(),
             spans: SpanCache::new(plan.spans),
+            cache,
             outage: Outage::default(),
             background: Background::default(),
             plan,
@@ -152,11 +157,20 @@ impl Vfs {
     /// # Errors
     /// When something could not be flushed, or the engine could not be closed. It may be called again.
     pub async fn shutdown(self: &Arc<Self>) -> Result<()> {
+        for inode in self.inodes.all() {
+            if let Err(error) = self.take_mapped_changes(&inode).await {
+                tracing::error!(ino = %inode.ino, %error, "what was written through a mapping of a file is lost");
+            }
+        }
         self.handles.clear();
         self.fetcher.stop();
         self.lender.stop();
         self.background.stop().await;
         let flushed = if self.options.read_only { Ok(()) } else { self.flush_all().await };
+        if let Some(cache) = self.cache.clone() {
+            // It waits for disks.
+            let _ = self.runtime.spawn_blocking(move || cache.disk.stop()).await;
+        }
         if flushed.is_ok() && !self.options.read_only {
             self.reclaim_all().await;
         }

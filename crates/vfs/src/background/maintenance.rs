@@ -55,7 +55,9 @@ impl Maintenance {
         if vfs.background.stopping() {
             return Duration::ZERO;
         }
-        self.compact_chunks(vfs);
+        if wait.is_zero() | self.compact_chunks(vfs) {
+            vfs.cached_bytes_moved();
+        }
         if now >= self.next_round {
             self.round(vfs);
             self.next_round = self.started.elapsed() + ROUND;
@@ -88,18 +90,21 @@ impl Maintenance {
         }
     }
 
-    fn compact_chunks(&mut self, vfs: &Vfs) {
+    /// Whether there was anything to do.
+    fn compact_chunks(&mut self, vfs: &Vfs) -> bool {
         let fragmented: Vec<_> = vfs.background.fragmented.lock().drain().collect();
+        let some = !fragmented.is_empty();
         for (ino, chunk) in fragmented {
             if vfs.background.stopping() {
-                return;
+                break;
             }
             match vfs.background.until_stopped(&vfs.runtime, compact_chunk(&vfs.volume, ino, chunk)) {
-                None => return,
+                None => break,
                 Some(Ok(report)) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),
                 Some(Err(error)) => tracing::warn!(%ino, chunk, %error, "cannot compact a chunk"),
             }
         }
+        some
     }
 
     fn round(&mut self, vfs: &Vfs) {
@@ -110,6 +115,7 @@ impl Maintenance {
             Some(Ok(report)) => tracing::debug!(?report, "compacted segments"),
             Some(Err(error)) => tracing::warn!(%error, "cannot compact segments"),
         }
+        vfs.cached_bytes_moved();
         match vfs.background.until_stopped(&vfs.runtime, gc_dead(&vfs.volume, now, vfs.options.grace)) {
             None => {}
             Some(Ok(report)) => tracing::debug!(?report, "deleted dead segments"),

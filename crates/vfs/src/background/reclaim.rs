@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use headrace_cache::disk::Key;
 use headrace_layout::InodeNo;
 use headrace_meta::MetaError;
 
@@ -32,6 +33,9 @@ impl Vfs {
             Ok(()) | Err(MetaError::NotFound | MetaError::Stale) => {}
             // Metadata still lists it: the next mount tries again.
             Err(error) => tracing::error!(%ino, %error, "cannot reclaim a deleted file"),
+        }
+        if let Some(cache) = &self.cache {
+            cache.disk.forget(Key::File(ino));
         }
         self.inodes.evict(ino);
     }

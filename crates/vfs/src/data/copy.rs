@@ -31,14 +31,19 @@ impl Vfs {
             if source != target {
                 vfs.commit_pending_exclusive(&to).await?;
             }
-            let _in_order = to.commit.lock();
-            let copied = vfs.meta().clone_range(source, source_offset, target, target_offset, len)?;
-            let mut state = to.state.lock();
-            if copied > 0 {
-                state.content.changed_from(target_offset);
-                state.size = state.size.max(target_offset + copied);
-                state.mtime = None;
-            }
+            let copied = {
+                let _in_order = to.commit.lock();
+                let copied = vfs.meta().clone_range(source, source_offset, target, target_offset, len)?;
+                let mut state = to.state.lock();
+                if copied > 0 {
+                    state.content.changed_from(target_offset);
+                    vfs.cached_bytes_changed(target, target_offset..target_offset + copied);
+                    state.size = state.size.max(target_offset + copied);
+                    state.mtime = None;
+                }
+                copied
+            };
+            vfs.pass_on(&to, target_offset).await?;
             Ok(copied)
         }
     }

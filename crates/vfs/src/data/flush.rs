@@ -76,6 +76,7 @@ impl Vfs {
     /// # Errors
     /// The bytes could not be stored in time. They stay in memory and are tried again.
     pub(crate) async fn commit_pending(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+        self.take_mapped_changes(inode).await?;
         if inode.state.lock().dirty.is_clean() {
             return Ok(());
         }
@@ -89,6 +90,7 @@ impl Vfs {
 
     /// The same for a caller that holds [`Inode::exclusive`].
     pub(crate) async fn commit_pending_exclusive(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+        self.take_mapped_changes(inode).await?;
         self.take_pending(inode);
         self.batches_settled(inode, &Patience::new("waiting for written data")).await
     }

@@ -5,6 +5,7 @@ mod flush;
 mod log_limit;
 mod open;
 pub(crate) mod outage;
+mod pass_on;
 mod patience;
 mod read;
 mod resize;

@@ -9,12 +9,12 @@ use headrace_meta::{Kind, MetaError};
 
 use crate::error::Result;
 use crate::handles::{FileId, OpenFile, OpenMode};
+use crate::inode::Pinned;
 use crate::vfs::Vfs;
 
 impl Vfs {
     /// Opens a regular file. `flags` as in `open(2)`.
-    pub fn open(&self, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
-        let mode = self.open_mode(flags);
+    pub fn open(self: &Arc<Self>, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
         let inode = self.inodes.pin(ino, || {
             let attr = self.meta().getattr(ino)?;
             match attr.kind {
@@ -23,11 +23,23 @@ impl Vfs {
                 _ => Err(MetaError::Invalid("only regular files are opened here").into()),
             }
         })?;
-        let open = OpenFile::new(inode, flags);
-        if open.writable() {
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
             self.writable()?;
         }
-        Ok((self.handles.insert(open)?, mode))
+        self.handle(inode, flags)
+    }
+
+    /// An open file of an inode.
+    pub(crate) fn handle(self: &Arc<Self>, inode: Pinned, flags: i32) -> Result<(FileId, OpenMode)> {
+        let (mode, answer) = self.enter(&inode, flags);
+        let kept = Arc::clone(&inode);
+        match self.handles.insert(OpenFile::new(inode, flags, mode)) {
+            Ok(file) => Ok((file, answer)),
+            Err(error) => {
+                self.left(&kept, mode);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn open_mode(&self, flags: i32) -> OpenMode {
@@ -35,6 +47,7 @@ impl Vfs {
             keep_cache: self.exclusive(),
             direct_io: false,
             noflush: flags & libc::O_ACCMODE == libc::O_RDONLY,
+            backing: None,
         }
     }
 
@@ -44,11 +57,30 @@ impl Vfs {
         ino: InodeNo,
         file: FileId,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        if let Some(open) = self.handles.remove(file) {
+        let vfs = Arc::clone(self);
+        let open = self.handles.remove(file);
+        let mapped =
+            open.as_ref().filter(|open| open.maps_what_is_passed()).map(|open| Arc::clone(&open.inode));
+        async move {
+            let taken = match mapped {
+                Some(inode) => vfs.take_mapped_changes(&inode).await,
+                None => Ok(()),
+            };
+            if let Err(error) = &taken {
+                tracing::error!(%ino, %error, "what was written through a mapping of a file is lost");
+            }
+            vfs.released(ino, file, open);
+            taken
+        }
+    }
+
+    fn released(self: &Arc<Self>, ino: InodeNo, file: FileId, open: Option<Arc<OpenFile>>) {
+        if let Some(open) = open {
             let inode = Arc::clone(&open.inode);
             if open.streamed.load(Ordering::Relaxed) {
                 self.fetcher.close(file.0);
             }
+            self.left(&inode, *open.mode.lock());
             drop(open);
             if inode.unlinked.load(Ordering::Relaxed) {
                 self.settle(ino);
@@ -57,6 +89,5 @@ impl Vfs {
                 self.background.wake_flusher();
             }
         }
-        std::future::ready(Ok(()))
     }
 }

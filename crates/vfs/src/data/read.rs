@@ -2,19 +2,20 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use headrace_layout::InodeNo;
+use headrace_layout::{ExtentData, InodeNo};
 use headrace_meta::Time;
 
-use super::sources::{ATTEMPTS, Missed, READ_WIDTH, Through};
+use super::sources::{ATTEMPTS, Missed, READ_WIDTH, Source, Through};
 use crate::ReadReply;
 use crate::error::{Error, Result};
-use crate::handles::{FileId, OpenFile};
+use crate::handles::{Backing, FileId, OpenFile};
 use crate::inode::Inode;
 use crate::options::AtimePolicy;
 use crate::streaming::{Body, Streamed};
@@ -40,7 +41,10 @@ impl Vfs {
         let vfs = Arc::clone(self);
         async move {
             let open = vfs.handles.get(file)?;
-            let reply = vfs.read_range(&open, file, offset, len).await;
+            let reply = match open.reads_what_is_passed() {
+                Some(backing) => vfs.read_passed(&open, backing, offset, len).await,
+                None => vfs.read_range(&open, file, offset, len).await,
+            };
             match &reply {
                 Ok(_) if open.flags & libc::O_NOATIME == 0 => vfs.touch(&open.inode),
                 Ok(_) => {}
@@ -69,6 +73,9 @@ impl Vfs {
         if wanted.offset >= wanted.end {
             return Ok(Vec::new());
         }
+        if let Some(cached) = self.read_cached(&open.inode, &wanted).await {
+            return Ok(cached);
+        }
         if let Some(known) = streamed {
             return self.read_streamed(open, file, &wanted, known).await;
         }
@@ -83,12 +90,59 @@ impl Vfs {
         }
     }
 
+    /// A read beside others for whom the kernel reads a local file: of the same file, for somebody may have written through a mapping of it.
+    async fn read_passed(
+        &self,
+        open: &OpenFile,
+        backing: Backing,
+        offset: u64,
+        len: u32,
+    ) -> Result<ReadReply> {
+        let end = offset.saturating_add(u64::from(len)).min(open.inode.state.lock().size);
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        let memory = self.reads.acquire(end - offset).await;
+        let read = self.runtime.spawn_blocking(move || {
+            let mut bytes = vec![0; usize::try_from(end - offset).unwrap_or(0)];
+            backing.0.read_exact_at(&mut bytes, offset).map(|()| Bytes::from(bytes))
+        });
+        let read =
+            read.await.map_err(|error| Error::Internal(format!("reading a cached file failed: {error}")))?;
+        let bytes = read.map_err(|error| Error::Internal(format!("cannot read a cached file: {error}")))?;
+        Ok(vec![memory.attach(bytes)])
+    }
+
+    /// A read of what is on a local disk, if all of it is.
+    async fn read_cached(&self, inode: &Inode, wanted: &Wanted) -> Option<ReadReply> {
+        let entry = self.entry_of(inode)?;
+        let prints = |chunk| self.print_of(inode.ino, chunk);
+        let (gaps, mut hits) = (wanted.gaps(), Vec::new());
+        for gap in &gaps {
+            hits.push((gap.start, entry.find(gap.clone(), &prints)?));
+        }
+        // At once: whoever held some and waited for more would keep others from theirs.
+        let memory = self.reads.acquire(gaps.iter().map(|gap| gap.end - gap.start).sum()).await;
+        let mut found = Vec::new();
+        for (start, hit) in hits {
+            found.push((start, vec![self.read_hit(hit).await?]));
+        }
+        if let Some(first) = found.first_mut().and_then(|(_, pieces)| pieces.first_mut()) {
+            *first = memory.attach(std::mem::take(first));
+        }
+        Some(wanted.assemble(found))
+    }
+
     /// A read of a short file.
     async fn read_whole(&self, inode: &Inode, wanted: &Wanted) -> Result<ReadReply, Missed> {
-        let mut sources = Vec::new();
+        let (mut sources, mut prints) = (Vec::new(), Vec::new());
         for gap in wanted.gaps() {
-            self.sources(inode.ino, gap.start, gap.end, &mut sources)?;
+            prints = self.printed_sources(inode.ino, gap.start, gap.end, &mut sources)?;
         }
+        // A packed file comes through its segment, which is kept by itself.
+        let packed =
+            |source: &Source| matches!(&source.data, ExtentData::Segment(slice) if self.is_packed(slice));
+        let keep = self.cache.is_some() && !sources.iter().any(packed);
         let memory = match self.cost_of(&sources) {
             0 => None,
             bytes => Some(self.reads.acquire(bytes).await),
@@ -97,6 +151,10 @@ impl Vfs {
             sources.into_iter().map(|source| self.fetch_whole(inode.ino, source, Through::Fetcher)).collect();
         let mut found: Vec<(u64, Vec<Bytes>)> =
             stream::iter(fetches).buffered(READ_WIDTH).try_collect().await?;
+        if keep && let [(offset, pieces)] = &found[..] {
+            let mut filling = self.fill_file(inode.ino, *offset, prints);
+            filling.iter_mut().for_each(|filling| pieces.iter().for_each(|piece| filling.push(piece)));
+        }
         // Given back when the kernel has taken the bytes.
         if let (Some(memory), Some(first)) = (memory, found.iter_mut().find_map(|(_, p)| p.first_mut())) {
             *first = memory.attach(std::mem::take(first));
@@ -128,7 +186,7 @@ impl Vfs {
     }
 
     /// Reads through the fetcher.
-    pub(super) async fn read_patiently(&self, wanted: impl Fn() -> Streamed) -> Result<Vec<Bytes>> {
+    pub(crate) async fn read_patiently(&self, wanted: impl Fn() -> Streamed) -> Result<Vec<Bytes>> {
         self.lender.read();
         let began = Instant::now();
         loop {
@@ -142,7 +200,7 @@ impl Vfs {
         }
     }
 
-    fn touch(&self, inode: &Inode) {
+    pub(crate) fn touch(&self, inode: &Inode) {
         if self.options.read_only || self.options.atime == AtimePolicy::NoAtime {
             return;
         }

@@ -9,6 +9,7 @@ use headrace_meta::{Kind, MetaError};
 use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::handles::FileId;
+use crate::inode::Inode;
 use crate::vfs::Vfs;
 
 impl Vfs {
@@ -33,11 +34,12 @@ impl Vfs {
         let mut state = inode.state.lock();
         let kept = size.min(state.size);
         state.content.changed_from(kept);
+        self.cached_bytes_changed(ino, kept..u64::MAX);
         state.size = size;
         state.mtime = None;
         let (before, after) = state.dirty.discard(size, u64::MAX);
         self.admission.adjust(before, after);
-        Ok(())
+        state.passing_change(|passing| passing.resize(size))
     }
 
     /// As `fallocate(2)`: allocate, keep-size, punch hole, zero, collapse, insert. Allocation reserves nothing: a store has no
@@ -61,27 +63,37 @@ impl Vfs {
             }
             let inode = Arc::clone(&open.inode);
             let _exclusive = inode.exclusive.lock().await;
-            let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
             if mode & !libc::FALLOC_FL_KEEP_SIZE != 0 {
                 vfs.commit_pending_exclusive(&inode).await?;
             }
-            let _in_order = inode.commit.lock();
-            let ino = inode.ino;
-            let attr = match mode & !libc::FALLOC_FL_KEEP_SIZE {
-                0 => vfs.meta().allocate(ino, offset, len, keep)?,
-                libc::FALLOC_FL_PUNCH_HOLE if keep => vfs.meta().punch(ino, offset, len)?,
-                libc::FALLOC_FL_ZERO_RANGE => vfs.meta().zero_range(ino, offset, len, keep)?,
-                libc::FALLOC_FL_COLLAPSE_RANGE if !keep => vfs.meta().collapse(ino, offset, len)?,
-                libc::FALLOC_FL_INSERT_RANGE if !keep => vfs.meta().insert(ino, offset, len)?,
-                _ => return Err(Error::Unsupported("this mode of fallocate")),
-            };
-            let mut state = inode.state.lock();
-            state.content.changed_from(offset);
-            // Nothing is pending after the modes that change the file's length downwards.
-            state.size = if state.dirty.is_clean() { attr.size } else { state.size.max(attr.size) };
-            state.mtime = None;
+            vfs.change_allocation(&inode, offset, len, mode)?;
+            if mode & !libc::FALLOC_FL_KEEP_SIZE != 0 {
+                vfs.pass_on(&inode, offset).await?;
+            }
             Ok(())
         }
+    }
+
+    fn change_allocation(&self, inode: &Inode, offset: u64, len: u64, mode: i32) -> Result<()> {
+        let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let _in_order = inode.commit.lock();
+        let ino = inode.ino;
+        let attr = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 => self.meta().allocate(ino, offset, len, keep)?,
+            libc::FALLOC_FL_PUNCH_HOLE if keep => self.meta().punch(ino, offset, len)?,
+            libc::FALLOC_FL_ZERO_RANGE => self.meta().zero_range(ino, offset, len, keep)?,
+            libc::FALLOC_FL_COLLAPSE_RANGE if !keep => self.meta().collapse(ino, offset, len)?,
+            libc::FALLOC_FL_INSERT_RANGE if !keep => self.meta().insert(ino, offset, len)?,
+            _ => return Err(Error::Unsupported("this mode of fallocate")),
+        };
+        let mut state = inode.state.lock();
+        state.content.changed_from(offset);
+        self.cached_bytes_changed(ino, offset..u64::MAX);
+        // Nothing is pending after the modes that change the file's length downwards.
+        state.size = if state.dirty.is_clean() { attr.size } else { state.size.max(attr.size) };
+        state.mtime = None;
+        let size = state.size;
+        state.passing_change(|passing| passing.resize(size))
     }
 
     /// `SEEK_DATA` and `SEEK_HOLE`.

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use headrace_cache::{Others, SPAN, spans};
-use headrace_layout::{CHUNK_SIZE, Compression, ExtentData, FrameError, InodeNo, SegmentId, SegmentSlice};
+use headrace_layout::{
+    CHUNK_SIZE, Compression, ExtentData, ExtentMap, FrameError, InodeNo, SegmentId, SegmentSlice,
+};
 use headrace_store::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -54,6 +56,33 @@ impl<E: Into<Error>> From<E> for Missed {
 impl Vfs {
     /// Adds the extents of `[start, end)`; holes have none.
     pub(crate) fn sources(&self, ino: InodeNo, start: u64, end: u64, out: &mut Vec<Source>) -> Result<()> {
+        self.look_up(ino, start, end, out, |_, _| ())
+    }
+
+    /// The same, with the print of each chunk they are in, from the same look at the metadata. Of chunks that cannot be cached there is
+    /// none.
+    pub(crate) fn printed_sources(
+        &self,
+        ino: InodeNo,
+        start: u64,
+        end: u64,
+        out: &mut Vec<Source>,
+    ) -> Result<Vec<(u32, u64)>> {
+        let mut prints = Vec::new();
+        self.look_up(ino, start, end, out, |chunk, map| {
+            prints.extend(self.print_map(ino, map).map(|print| (chunk, print)));
+        })?;
+        Ok(prints)
+    }
+
+    fn look_up(
+        &self,
+        ino: InodeNo,
+        start: u64,
+        end: u64,
+        out: &mut Vec<Source>,
+        mut seen: impl FnMut(u32, &ExtentMap),
+    ) -> Result<()> {
         let mut at = start;
         while at < end {
             let index = at / CHUNK_SIZE;
@@ -62,6 +91,7 @@ impl Vfs {
             // Behind the last chunk that can be written there are only holes.
             let Ok(chunk) = u32::try_from(index) else { return Ok(()) };
             let map = self.meta().extents(ino, chunk)?;
+            seen(chunk, &map);
             if map.len() > FRAGMENTED {
                 self.background.note_fragmented(ino, chunk);
             }
@@ -152,6 +182,7 @@ impl Vfs {
                         self.spans.forget(&span);
                     }
                     self.segments.forget(&self.fetcher, slice.segment);
+                    self.distrust_segment(slice.segment);
                     attempt += 1;
                 }
                 Err(error) => return Err(error.into()),
@@ -191,12 +222,17 @@ impl Vfs {
 
     /// Spans are read like a file, so that those after them are fetched ahead.
     async fn fetch_span(&self, segment: SegmentId, len: u64, range: Range<u64>) -> Result<Bytes> {
+        if let Some(cached) = self.read_cached_segment(segment, range.clone()).await {
+            return Ok(cached);
+        }
         let wanted = || self.segments.read(&self.fetcher, segment, len, range.clone());
         let pieces = self.read_patiently(wanted).await?;
         // Copied: a piece counts as read only when nothing refers to it any more, and spans are kept.
         let mut bytes = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
         pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        Ok(bytes.freeze())
+        let bytes = bytes.freeze();
+        self.keep_segment(segment, len, range.start, &bytes);
+        Ok(bytes)
     }
 
     /// Whether it is so short that it was packed together with others, which are likely to be read next.

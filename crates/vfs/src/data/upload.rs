@@ -212,8 +212,9 @@ impl Vfs {
             self.outage.success(attempts);
         }
         let mut state = inode.state.lock();
-        if let Some(start) = state.dirty.start_of(id) {
-            state.content.changed_from(start);
+        if let Some(range) = state.dirty.range_of(id) {
+            state.content.changed_from(range.start);
+            self.cached_bytes_changed(inode.ino, range);
         }
         let released = state.dirty.committed(id);
         if state.mtime == mtime && state.dirty.is_clean() {

@@ -14,7 +14,7 @@ use super::patience::Patience;
 use crate::admission::Charge;
 use crate::error::{Error, Result};
 use crate::handles::{FileId, OpenFile};
-use crate::inode::Inode;
+use crate::inode::{FileState, Inode};
 use crate::names::CAPABILITY;
 use crate::vfs::Vfs;
 
@@ -65,13 +65,8 @@ impl Vfs {
             vfs.drop_capability(inode)?;
             let pending = {
                 let mut state = inode.state.lock();
-                let before = state.dirty.charge();
-                state.dirty.write(offset, &data);
-                let after = state.dirty.charge();
-                vfs.admission.adjust(before, after);
-                state.size = state.size.max(offset + u64::from(len));
-                state.mtime = Some(Time::now());
-                state.dirty_since.get_or_insert_with(Instant::now);
+                state.passing_change(|passing| passing.write(offset, &data))?;
+                vfs.accept(&mut state, offset, &data);
                 state.dirty.pending_len()
             };
             inode.atime_until.store(i64::MIN, Ordering::Relaxed);
@@ -83,6 +78,17 @@ impl Vfs {
             }
             Ok(len)
         }
+    }
+
+    /// Takes written bytes in.
+    pub(super) fn accept(&self, state: &mut FileState, offset: u64, data: &Bytes) {
+        let before = state.dirty.charge();
+        state.dirty.write(offset, data);
+        let after = state.dirty.charge();
+        self.admission.adjust(before, after);
+        state.size = state.size.max(offset + data.len() as u64);
+        state.mtime = Some(Time::now());
+        state.dirty_since.get_or_insert_with(Instant::now);
     }
 
     /// A place in the write budget.

@@ -5,6 +5,7 @@
 //! committed. A newer layer hides an older one.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -185,9 +186,10 @@ impl DirtyBuffer {
         [of_batches, pending].into_iter().flatten().min()
     }
 
-    /// The first byte of a batch.
-    pub fn start_of(&self, id: BatchId) -> Option<u64> {
-        self.batches.iter().find(|batch| batch.id == id)?.start()
+    /// The bytes of a batch: from its first to its last one.
+    pub fn range_of(&self, id: BatchId) -> Option<Range<u64>> {
+        let batch = self.batches.iter().find(|batch| batch.id == id)?;
+        Some(batch.start()?..batch.end())
     }
 
     /// Drops a batch whose extents are committed; the bytes it gives back to the budget.

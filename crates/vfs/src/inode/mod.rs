@@ -11,13 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Instant;
 
+use headrace_cache::disk::Entry;
 use headrace_layout::{InodeNo, SegmentId};
 use headrace_meta::{Attr, NewExtent, Time};
 use headrace_volume::PendingSegment;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::caching::modes::Opens;
+use crate::caching::passing::Passing;
 use crate::data::outage::Attempts;
+use crate::error::Result;
 use content::Content;
 use dirty::{BatchId, DirtyBuffer};
 use failures::Failures;
@@ -40,6 +44,8 @@ pub(crate) struct Inode {
     pub atime_until: AtomicI64,
     /// It has no name any more: nobody will miss its bytes once it is closed.
     pub unlinked: AtomicBool,
+    /// What is cached of it, if that is known.
+    pub cached: Mutex<Option<Arc<Entry>>>,
     /// File capabilities are known to be gone, so that a write need not look.
     pub without_capability: AtomicBool,
 }
@@ -51,6 +57,10 @@ pub(crate) struct FileState {
     pub content: Content,
     /// The file's length, unflushed bytes included.
     pub size: u64,
+    /// How it is open.
+    pub opens: Opens,
+    /// What the kernel reads by itself, while it does.
+    pub passing: Option<Passing>,
     /// Time of the newest write that is not committed.
     pub mtime: Option<Time>,
     /// Failures of background writing.
@@ -82,6 +92,8 @@ impl Inode {
                 dirty: DirtyBuffer::default(),
                 content: Content::default(),
                 size: attr.size,
+                opens: Opens::default(),
+                passing: None,
                 mtime: None,
                 failures: Failures::default(),
                 dirty_since: None,
@@ -93,12 +105,18 @@ impl Inode {
             changed: Notify::new(),
             atime_until: AtomicI64::new(i64::MIN),
             unlinked: AtomicBool::new(attr.nlink == 0),
+            cached: Mutex::new(None),
             without_capability: AtomicBool::new(false),
         }
     }
 }
 
 impl FileState {
+    /// Changes what the kernel reads by itself, if it does.
+    pub(crate) fn passing_change(&mut self, change: impl FnOnce(&mut Passing) -> Result<()>) -> Result<()> {
+        self.passing.as_mut().map_or(Ok(()), change)
+    }
+
     /// Corrects attributes that metadata answered by what is not committed yet.
     pub(crate) fn apply(&self, attr: &mut Attr) {
         attr.size = self.size;

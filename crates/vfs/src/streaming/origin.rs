@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use headrace_cache::disk::Filling;
 use headrace_layout::{Decoder, ExtentData, FrameError, InodeNo, SegmentSlice};
 use headrace_store::{ErrorKind, Sink};
 
@@ -21,6 +22,8 @@ use crate::vfs::Vfs;
 const SHORT: u32 = 256 << 10;
 /// Plain bytes of short extents that are got side by side and given out in order, at most (and one extent).
 const TOGETHER: u64 = 1 << 20;
+/// Bytes on a local disk that the store is not asked for although that makes two requests of one.
+const WORTH_A_REQUEST: u64 = 256 << 10;
 
 impl Origin for Vfs {
     fn fetch<'a>(
@@ -37,11 +40,17 @@ impl Origin for Vfs {
                     return Ok(self.volume.store.get_range_to(&key, range, &mut Stored { to }).await?);
                 }
             };
-            let mut to = Progress { at: range.start, to };
+            let mut to = Progress { at: range.start, to, filling: None };
             let (mut moved, mut damaged) = (1, 1);
             while to.at < range.end {
                 let before = to.at;
-                match self.fetch_sources(ino, range.clone(), &mut to).await {
+                let until = self.deliver_cached(ino, range.end, &mut to).await;
+                let fetched = match to.at < until {
+                    true => self.fetch_sources(ino, to.at..until, &mut to).await,
+                    false => Ok(()),
+                };
+                to.filling = None;
+                match fetched {
                     Ok(()) => {}
                     Err(Missed::Moved(_)) if moved < ATTEMPTS => moved += 1,
                     Err(Missed::Damaged(error)) if damaged < DAMAGED_ATTEMPTS => {
@@ -65,10 +74,15 @@ struct Progress<'a> {
     /// Where the next byte belongs.
     at: u64,
     to: &'a mut dyn Delivery,
+    /// Keeps what comes.
+    filling: Option<Filling>,
 }
 
 impl Progress<'_> {
     fn deliver(&mut self, pieces: &mut Vec<Bytes>) {
+        if let Some(filling) = &mut self.filling {
+            pieces.iter().for_each(|piece| filling.push(piece));
+        }
         self.at += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         if !pieces.is_empty() {
             self.to.bytes(pieces);
@@ -83,6 +97,33 @@ impl Progress<'_> {
 }
 
 impl Vfs {
+    /// Delivers what is on a local disk and comes next; answers up to where the store is to be asked then.
+    async fn deliver_cached(&self, ino: InodeNo, end: u64, to: &mut Progress<'_>) -> u64 {
+        let known = self.inodes.find(ino).and_then(|inode| self.entry_of(&inode));
+        let Some(entry) = known else { return end };
+        let mut first = true;
+        while to.at < end {
+            let found = entry.next_present(&(to.at..end), &|chunk| self.print_of(ino, chunk));
+            // One request more costs more than some bytes that are there already.
+            if found.start > to.at {
+                return if found.end - found.start >= WORTH_A_REQUEST { found.start } else { end };
+            }
+            if found.is_empty() || (found.end < end && found.end - found.start < WORTH_A_REQUEST) {
+                return end;
+            }
+            if first && found.end == end {
+                to.to.local();
+            }
+            first = false;
+            let some = found.start..found.end.min(found.start + TOGETHER);
+            match self.read_entry(&entry, ino, some).await {
+                Some(bytes) => to.deliver(&mut vec![bytes]),
+                None => return end,
+            }
+        }
+        end
+    }
+
     /// Fetches what is missing of `range`, as the extents are now.
     async fn fetch_sources(
         &self,
@@ -91,7 +132,8 @@ impl Vfs {
         to: &mut Progress<'_>,
     ) -> Result<(), Missed> {
         let mut sources = Vec::new();
-        self.sources(ino, to.at, range.end, &mut sources)?;
+        let prints = self.printed_sources(ino, to.at, range.end, &mut sources)?;
+        to.filling = self.fill_file(ino, to.at, prints);
         if !sources.iter().any(|source| matches!(source.data, ExtentData::Segment(_))) {
             to.to.local();
         }

@@ -1,0 +1,135 @@
+//! What is cached of open files, and reading it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use headrace_cache::disk::{Entry, Filling, Hit, Key};
+use headrace_layout::{ExtentMap, InodeNo, SegmentId};
+
+use super::print::print;
+use crate::inode::Inode;
+use crate::vfs::Vfs;
+
+/// A disk that takes longer is done without for this read.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Vfs {
+    /// The print of a chunk of a file as it is now.
+    pub(crate) fn print_of(&self, ino: InodeNo, chunk: u32) -> Option<u64> {
+        self.print_map(ino, &self.meta().extents(ino, chunk).ok()?)
+    }
+
+    /// The same of extents that were looked up.
+    pub(crate) fn print_map(&self, ino: InodeNo, map: &ExtentMap) -> Option<u64> {
+        print(map, |id| {
+            let sealed = self.meta().inline_value(ino, id).ok().flatten()?;
+            Some(twox_hash::XxHash3_64::oneshot(&sealed))
+        })
+    }
+
+    /// Bytes have moved and are what they were: what is cached of them is to be known by their new places.
+    pub(crate) fn cached_bytes_moved(&self) {
+        if let Some(cache) = &self.cache {
+            cache.disk.moved(&|key, chunk| match key {
+                Key::File(ino) => self.print_of(ino, chunk),
+                Key::Segment(_) => Some(0),
+            });
+        }
+    }
+
+    /// What is cached of an open file, if anything.
+    pub(crate) fn entry_of(&self, inode: &Inode) -> Option<Arc<Entry>> {
+        let cache = self.cache.as_ref()?;
+        let mut known = inode.cached.lock();
+        if let Some(entry) = known.as_ref().filter(|entry| !entry.is_dead()) {
+            return Some(Arc::clone(entry));
+        }
+        *known = cache.disk.find(Key::File(inode.ino));
+        known.clone()
+    }
+
+    /// The bytes of `range`, if all of them are on a local disk.
+    pub(crate) async fn read_entry(
+        &self,
+        entry: &Arc<Entry>,
+        ino: InodeNo,
+        range: Range<u64>,
+    ) -> Option<Bytes> {
+        let hit = entry.find(range, &|chunk| self.print_of(ino, chunk))?;
+        self.read_hit(hit).await
+    }
+
+    /// The bytes, if the disk still has them as they were.
+    pub(crate) async fn read_hit(&self, hit: Hit) -> Option<Bytes> {
+        if let Some(bytes) = hit.read_now() {
+            return Some(bytes);
+        }
+        let read = self.runtime.spawn_blocking(move || hit.read());
+        match tokio::time::timeout(PATIENCE, read).await {
+            Ok(done) => done.ok().flatten(),
+            Err(_) => {
+                tracing::warn!(
+                    "the cache's disk has not answered a read for {PATIENCE:?}: it comes from the store"
+                );
+                None
+            }
+        }
+    }
+
+    /// Takes bytes of a file that are fetched from `offset` on into the cache. `prints`: of the chunks they are in, from the same look at
+    /// the metadata as where the bytes are.
+    pub(crate) fn fill_file(&self, ino: InodeNo, offset: u64, prints: Vec<(u32, u64)>) -> Option<Filling> {
+        let cache = self.cache.as_ref().filter(|_| !prints.is_empty())?;
+        let inode = self.inodes.find(ino);
+        // After that look: what was committed before it counts, what is committed after it makes other prints.
+        let end = match &inode {
+            Some(inode) => {
+                let state = inode.state.lock();
+                state.dirty.is_clean().then_some(state.size)
+            }
+            None => self.meta().getattr(ino).ok().map(|attr| attr.size),
+        };
+        let known = inode.as_ref().and_then(|inode| self.entry_of(inode));
+        let entry = match known {
+            Some(entry) => entry,
+            None => {
+                let made = cache.disk.find_or_make(Key::File(ino))?;
+                if let Some(inode) = &inode {
+                    *inode.cached.lock() = Some(Arc::clone(&made));
+                }
+                made
+            }
+        };
+        Some(Filling::new(entry, offset, prints, end))
+    }
+
+    /// Stored bytes of a segment of small files that are on a local disk.
+    pub(crate) async fn read_cached_segment(&self, segment: SegmentId, range: Range<u64>) -> Option<Bytes> {
+        let entry = self.cache.as_ref()?.disk.find(Key::Segment(segment))?;
+        self.read_hit(entry.find(range, &|_| Some(0))?).await
+    }
+
+    /// Keeps stored bytes of a segment of `len` bytes.
+    pub(crate) fn keep_segment(&self, segment: SegmentId, len: u64, offset: u64, bytes: &Bytes) {
+        let Some(cache) = &self.cache else { return };
+        let Some(entry) = cache.disk.find_or_make(Key::Segment(segment)) else { return };
+        let prints = vec![((offset / headrace_cache::disk::CHUNK) as u32, 0)];
+        Filling::new(entry, offset, prints, Some(len)).push(bytes);
+    }
+
+    /// What is kept of a segment turned out to be wrong.
+    pub(crate) fn distrust_segment(&self, segment: SegmentId) {
+        if let Some(entry) = self.cache.as_ref().and_then(|cache| cache.disk.find(Key::Segment(segment))) {
+            entry.cool();
+        }
+    }
+
+    /// Committed bytes of a file have changed.
+    pub(crate) fn cached_bytes_changed(&self, ino: InodeNo, range: Range<u64>) {
+        if let Some(cache) = &self.cache {
+            cache.disk.changed(Key::File(ino), range);
+        }
+    }
+}

@@ -40,6 +40,10 @@ impl Site {
         std::fs::create_dir_all(dir.join("mnt")).expect("directory for a site");
         env.push(("HEADRACE_STATE_DIR".into(), dir.join("state").into()));
         env.push(("HEADRACE_RUNTIME_DIR".into(), dir.join("run").into()));
+        if url.contains("://") {
+            env.push(("HEADRACE_CACHE_DIR".into(), dir.join("cache").into()));
+            env.push(("HEADRACE_CACHE_FREE".into(), "64M".into()));
+        }
         Site { name: name.into(), dir, url, env, args: Vec::new() }
     }
 

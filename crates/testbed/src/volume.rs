@@ -143,6 +143,12 @@ impl TestVolume {
         let mut vars = self.server.as_ref().map(S3Server::client_env).unwrap_or_default();
         vars.push(("HEADRACE_STATE_DIR".into(), self.dir.path().join("state").into()));
         vars.push(("HEADRACE_RUNTIME_DIR".into(), self.dir.path().join("run").into()));
+        if self.server.is_some() {
+            // Only what is far away is cached without being asked for.
+            vars.push(("HEADRACE_CACHE_DIR".into(), self.dir.path().join("cache").into()));
+            // However full the machine is.
+            vars.push(("HEADRACE_CACHE_FREE".into(), "64M".into()));
+        }
         vars.extend(self.extra_env.iter().cloned());
         vars
     }

@@ -7,8 +7,11 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::bench::BenchCommand;
+use super::cache::FillRate;
 use super::objbench::ObjbenchCommand;
-use super::settings::{FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings};
+use super::settings::{
+    CacheSettings, FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings,
+};
 use super::values::{BadValue, Moment, Span};
 use crate::commands::profile::totals::{By, Sort};
 
@@ -92,6 +95,12 @@ pub enum Command {
     Info(InfoCommand),
     /// Show the totals of directories, from the metadata alone: fast, however large they are
     Du(DuCommand),
+    /// Bring files into the cache before they are needed, or see how much of them is there
+    ///
+    /// Fetches what is missing of each file, directories with everything below them. Neither symbolic links are followed nor
+    /// other file systems entered; a file with several names is fetched once. Files that you may not read are left alone. What
+    /// fails is said and does not stop the rest; the exit status is 1 then.
+    Warmup(WarmupCommand),
     /// Write out everything that waits in a mount, and wait until it is durable
     Flush(FlushCommand),
     /// Check a volume: its metadata, and that the data it names is there
@@ -202,6 +211,8 @@ pub struct MountCommand {
 
     #[command(flatten)]
     pub mount: MountSettings,
+    #[command(flatten)]
+    pub cache: CacheSettings,
     #[command(flatten)]
     pub open: VolumeSettings,
     #[command(flatten)]
@@ -325,6 +336,43 @@ pub struct DuCommand {
     pub bytes: bool,
 
     /// Print JSON: an array with one object a path
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace warmup`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("files").required(true).multiple(true).args(["paths", "files_from"]))]
+pub struct WarmupCommand {
+    /// Files or directories on mounted volumes
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Take more paths from this file, one a line; "-" is standard input
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<PathBuf>,
+
+    /// What ends a path in --files-from is a zero byte, as "find -print0" writes it
+    #[arg(short = '0', long, requires = "files_from")]
+    pub null: bool,
+
+    /// Fetch nothing, only say how much is cached; the exit status is 1 if that is not everything
+    #[arg(long, conflicts_with_all = ["evict", "pin", "rate"])]
+    pub check: bool,
+
+    /// Drop from the cache what is there, pinned or not; files that are open are left alone
+    #[arg(long, conflicts_with_all = ["pin", "rate"])]
+    pub evict: bool,
+
+    /// Keep the files in the cache until --evict, or until they are changed or deleted
+    #[arg(long)]
+    pub pin: bool,
+
+    /// Fetch at most so many bytes a second, such as 20M
+    #[arg(long, value_name = "SIZE")]
+    pub rate: Option<FillRate>,
+
+    /// Print a summary as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -2,6 +2,7 @@
 
 pub mod argv;
 pub mod bench;
+pub mod cache;
 pub mod command;
 pub mod objbench;
 pub mod settings;
@@ -82,6 +83,29 @@ mod tests {
             for arg in sub.get_arguments().filter(|a| !a.is_hide_set()) {
                 assert!(arg.get_help().is_some(), "{} {}", sub.get_name(), arg.get_id());
             }
+        }
+    }
+
+    #[test]
+    fn warmup_does_one_thing_to_something() {
+        let parse = |args: &str| {
+            Cli::try_parse_from(["headrace", "warmup"].into_iter().chain(args.split_whitespace()))
+        };
+        for args in ["a b", "--check a", "--pin --rate 1M a", "--files-from - -0", "--files-from x --evict a"]
+        {
+            assert!(parse(args).is_ok(), "{args}");
+        }
+        for args in [
+            "",
+            "--check",
+            "-0 a",
+            "--check --pin a",
+            "--evict --pin a",
+            "--check --evict a",
+            "--check --rate 1M a",
+            "--rate 0 a",
+        ] {
+            assert!(parse(args).is_err(), "{args}");
         }
     }
 

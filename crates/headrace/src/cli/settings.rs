@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::cache::{CacheFree, CacheSize, Expiry};
 use super::values::{
     ByteSize, Compression, Durable, FixedReads, Lease, LogFormat, Retention, ScrubRate, Span, StoreOption,
     Switch, Threads,
@@ -231,6 +232,33 @@ section!(MountSettings {
     log_file,
 } lists { options });
 
+/// What a mount keeps on local disks of what it fetched.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Cache options")]
+pub struct CacheSettings {
+    /// Directory for the cache, one a disk; may be given more than once [default: /var/cache/headrace for root, else
+    /// $XDG_CACHE_HOME/headrace]
+    ///
+    /// Each volume has a directory of its own in it, named by its id. A volume in a local directory is cached only if this or
+    /// --cache-size is given: its data is on a local disk already.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Vec<PathBuf>,
+
+    /// How much may be cached on local disks, all directories together, in equal parts; or "off" [default: as much as
+    /// --cache-free leaves]
+    #[arg(long, value_name = "SIZE|off")]
+    pub cache_size: Option<CacheSize>,
+
+    /// Space that the cache leaves free on each of its disks, or a part of the disk such as 10% [default: 10%]
+    #[arg(long, value_name = "SIZE|PERCENT%")]
+    pub cache_free: Option<CacheFree>,
+
+    /// Drop from the cache what nobody has used for so long, or "never" [default: never]
+    #[arg(long, value_name = "DURATION")]
+    pub cache_expire: Option<Expiry>,
+}
+section!(CacheSettings { cache_size, cache_free, cache_expire } nearest { cache_dir });
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,5 +283,6 @@ mod tests {
         assert_same_names::<VolumeSettings>();
         assert_same_names::<FormatSettings>();
         assert_same_names::<MountSettings>();
+        assert_same_names::<CacheSettings>();
     }
 }

@@ -63,6 +63,10 @@ fn render(info: &Value, path: &str) -> String {
         .add("modified", text(info, "mtime"))
         .add("changed", text(info, "ctime"))
         .add("created", text(info, "btime"));
+    let cache = &info["cache"];
+    if cache.is_object() {
+        fields.add("cached", cached(number(cache, "cached"), number(cache, "bytes")));
+    }
     let mut out = format!("{path}\n{}", fields.render(2));
     let extents = info.get("extents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if extents.is_empty() {
@@ -77,6 +81,15 @@ fn render(info: &Value, path: &str) -> String {
     }
     out.push_str(&segments(extents, truncated));
     out
+}
+
+/// How much of a file is in the cache on local disks.
+fn cached(cached: u64, bytes: u64) -> String {
+    match cached {
+        all if all >= bytes => "all of it".to_owned(),
+        0 => "nothing".to_owned(),
+        part => format!("{} of {}", human::bytes(part), human::bytes(bytes)),
+    }
 }
 
 /// Rounded, and exact where that differs.
@@ -144,6 +157,14 @@ mod tests {
         let text = render(&info, "/mnt/f");
         assert!(text.contains("segments/ab/X") && text.contains("until it is packed"), "{text}");
         assert!(text.contains("4.9 KiB (5000 bytes)") && text.contains("2 extents in 1 segment"), "{text}");
+    }
+
+    #[test]
+    fn how_much_is_cached_is_shown_where_there_is_a_cache() {
+        let text = |cached: u64| render(&json!({ "cache": { "bytes": 4096, "cached": cached } }), "p");
+        assert!(text(4096).contains("all of it") && text(0).contains("nothing"));
+        assert!(text(1024).contains("1.0 KiB of 4.0 KiB"), "{}", text(1024));
+        assert!(!render(&json!({ "cache": null }), "p").contains("cached"));
     }
 
     #[test]

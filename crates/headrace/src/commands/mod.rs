@@ -22,6 +22,7 @@ mod status;
 mod stop;
 mod umount;
 mod version;
+mod warmup;
 mod watched;
 
 use std::ffi::OsString;
@@ -85,6 +86,7 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         Command::Mount(c) => {
             call.flags.format = c.format;
             call.flags.mount = c.mount;
+            call.flags.cache = c.cache;
             let what = mount::What {
                 url: c.volume.url,
                 mountpoint: c.mountpoint,
@@ -99,6 +101,7 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         Command::Profile(c) => profile::run(&call, &c),
         Command::Info(c) => info::run(&call, &c),
         Command::Du(c) => du::run(&call, &c),
+        Command::Warmup(c) => warmup::run(&call, &c),
         Command::Flush(c) => flush::run(&call, &c),
         Command::Fsck(c) => {
             let mode = match (c.repair, c.rebuild) {

@@ -11,6 +11,7 @@ use super::{Call, open};
 use crate::cli::url;
 use crate::cli::values::on;
 use crate::config::Settings;
+use crate::daemon::cache_plan::{self, CachePlan};
 use crate::daemon::serve::{self, Plan};
 use crate::daemon::{allocator, background, runtime_dir};
 use crate::failure::{Context, Failure};
@@ -80,11 +81,21 @@ fn in_background(settings: &Settings, what: &What) -> Result<(), Failure> {
 fn serve(plan: Plan) -> Result<(), Failure> {
     allocator::limit(plan.vfs.memory);
     allocator::trim_in_background();
+    raise_file_limit();
     let runtime = super::runtime()?;
     let result = runtime.block_on(serve::serve(plan));
     // What still runs waits for a mount that others hold; it has nothing left to write.
     runtime.shutdown_background();
     result
+}
+
+/// Takes as many file descriptors as may be had: cached files take one each, and connections to the store must not go without.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
+    }
 }
 
 /// From settings to a plan, without touching the volume.
@@ -118,12 +129,15 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
     }
     let mut open = open::open_options(settings, Some(&mountpoint), options.read_only)?;
     open.memory = Some(vfs.memory);
+    let location = open::location(&what.url)?;
+    let cache = CachePlan::new(&settings.cache, &location, cache_plan::default_directory())?;
     Ok(Plan {
-        location: open::location(&what.url)?,
+        location,
         mountpoint,
         open,
         create: what.create.then(|| open::format_options(settings, &what.url)),
         vfs,
+        cache,
         mount: MountConfig {
             options,
             threads: settings.mount.threads.map(|t| t.0),
@@ -195,9 +209,25 @@ mod tests {
 
     #[test]
     fn mistakes_are_mistakes_in_usage() {
-        for pairs in [[("options", "subtype=a/b")], [("memory", "1M")], [("access-key-id", "half")]] {
+        for pairs in [
+            [("options", "subtype=a/b")],
+            [("memory", "1M")],
+            [("access-key-id", "half")],
+            [("options", "cache-dir=/dev/null")],
+        ] {
             assert_eq!(plan_for(&pairs, false).unwrap_err().exit_code(), Exit::Usage, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn a_cache_can_be_asked_for_by_mount_options() {
+        assert_eq!(plan_for(&[], false).unwrap().cache, None);
+        let options = "cache-dir=/no/a,cache-dir=/no/b,cache-size=1G,cache-free=5%,cache-expire=1h";
+        let cache = plan_for(&[("options", options)], false).unwrap().cache.unwrap();
+        assert_eq!(cache.directories, [PathBuf::from("/no/a"), "/no/b".into()]);
+        assert_eq!((cache.size, cache.free), (Some(1 << 30), headrace_vfs::FreeSpace::Part(0.05)));
+        let off = plan_for(&[("options", options), ("cache-size", "off")], false).unwrap();
+        assert_eq!(off.cache, None);
     }
 
     #[test]

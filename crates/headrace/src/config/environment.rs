@@ -19,8 +19,9 @@ pub fn settings(environment: Environment<'_>) -> Result<Settings, Failure> {
             return Err(Failure::usage(format!("the environment variable {name} is not valid UTF-8")));
         };
         let parts: Vec<&str> = match key.as_str() {
-            // The one list whose items are not themselves lists.
             "store-option" => text.split(',').filter(|p| !p.trim().is_empty()).collect(),
+            // As in PATH.
+            "cache-dir" => text.split(':').filter(|p| !p.is_empty()).collect(),
             _ => vec![text],
         };
         for part in parts {

@@ -135,12 +135,14 @@ impl Place<'_> {
         key: &Spanned<DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Vec<String>, Failure> {
-        let list = matches!(key.get_ref().replace('_', "-").as_str(), "store-option" | "options");
+        let key = key.get_ref().replace('_', "-");
+        let pairs = matches!(key.as_str(), "store-option" | "options");
+        let list = pairs || key == "cache-dir";
         match value.get_ref() {
             DeValue::Array(items) if list => {
                 items.iter().map(|item| self.scalar(item)).collect::<Result<_, _>>()
             }
-            DeValue::Table(entries) if list => entries
+            DeValue::Table(entries) if pairs => entries
                 .iter()
                 .map(|(k, v)| Ok(format!("{}={}", k.get_ref(), self.scalar(v)?)))
                 .collect::<Result<_, _>>(),

@@ -20,7 +20,8 @@ pub trait Section: Default {
     /// Sets one by name. Dashes and underscores in names are the same.
     fn set(&mut self, key: &str, text: &str) -> Result<(), SetError>;
 
-    /// Takes from `lower` what is not set here; lists are joined, the lower ones first.
+    /// Takes from `lower` what is not set here. Lists of options are joined, the lower ones first; lists of places are not: the
+    /// nearest counts.
     fn fill_from(&mut self, lower: Self);
 }
 
@@ -34,14 +35,20 @@ pub fn key(field: &str) -> String {
     field.replace('_', "-")
 }
 
-/// Implements [`Section`] for a struct of `Option` fields and, after `lists`, `Vec` fields.
+/// Implements [`Section`] for a struct of `Option` fields and `Vec` fields: after `lists` those that are joined, after `nearest`
+/// those of which the nearest counts.
 macro_rules! section {
-    ($type:ident { $($field:ident),* $(,)? } $(lists { $($list:ident),* $(,)? })?) => {
+    (
+        $type:ident { $($field:ident),* $(,)? }
+        $(lists { $($list:ident),* $(,)? })?
+        $(nearest { $($place:ident),* $(,)? })?
+    ) => {
         impl $crate::config::section::Section for $type {
             fn keys() -> Vec<String> {
                 vec![
                     $($crate::config::section::key(stringify!($field)),)*
                     $($($crate::config::section::key(stringify!($list)),)*)?
+                    $($($crate::config::section::key(stringify!($place)),)*)?
                 ]
             }
 
@@ -49,6 +56,7 @@ macro_rules! section {
                 match key.replace('-', "_").as_str() {
                     $(stringify!($field) => self.$field = Some($crate::config::section::parse(text)?),)*
                     $($(stringify!($list) => self.$list.push($crate::config::section::parse(text)?),)*)?
+                    $($(stringify!($place) => self.$place.push($crate::config::section::parse(text)?),)*)?
                     _ => return Err($crate::config::section::SetError::Unknown),
                 }
                 Ok(())
@@ -59,6 +67,9 @@ macro_rules! section {
                     self.$field = lower.$field;
                 })*
                 $($(self.$list.splice(0..0, lower.$list);)*)?
+                $($(if self.$place.is_empty() {
+                    self.$place = lower.$place;
+                })*)?
             }
         }
     };

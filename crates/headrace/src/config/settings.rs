@@ -1,7 +1,9 @@
 //! All settings together.
 
 use super::section::{Section, SetError};
-use crate::cli::settings::{FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings};
+use crate::cli::settings::{
+    CacheSettings, FormatSettings, MountSettings, ProcessSettings, StoreSettings, VolumeSettings,
+};
 
 /// One layer of settings, or all layers merged.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +18,8 @@ pub struct Settings {
     pub format: FormatSettings,
     /// How a volume is mounted.
     pub mount: MountSettings,
+    /// What a mount keeps on local disks.
+    pub cache: CacheSettings,
     /// Take the volume over from an owner that is gone. Only ever a flag: in a file it would be an accident waiting.
     pub takeover: bool,
 }
@@ -28,6 +32,7 @@ impl Settings {
         keys.extend(VolumeSettings::keys());
         keys.extend(FormatSettings::keys());
         keys.extend(MountSettings::keys());
+        keys.extend(CacheSettings::keys());
         keys
     }
 
@@ -52,6 +57,9 @@ impl Settings {
         if result == Err(SetError::Unknown) {
             result = self.mount.set(key, text);
         }
+        if result == Err(SetError::Unknown) {
+            result = self.cache.set(key, text);
+        }
         result
     }
 
@@ -62,6 +70,7 @@ impl Settings {
         self.volume.fill_from(lower.volume);
         self.format.fill_from(lower.format);
         self.mount.fill_from(lower.mount);
+        self.cache.fill_from(lower.cache);
         self.takeover |= lower.takeover;
     }
 }

@@ -130,6 +130,26 @@ fn store_options_come_from_every_source_and_in_order() {
 }
 
 #[test]
+fn the_nearest_cache_directories_count_and_no_others() {
+    let (_dir, path) = config_file("[defaults]\ncache-dir = [\"/a\", \"/b\"]\ncache-size = \"1G\"\n");
+    let dirs = |flags: Settings, env: &[(&str, &str)]| {
+        let merged = resolve(flags, None, Some(path.clone()), &environment(env)).unwrap();
+        assert!(merged.cache.cache_size.is_some());
+        merged.cache.cache_dir
+    };
+    assert_eq!(dirs(Settings::default(), &[]), [PathBuf::from("/a"), "/b".into()]);
+    let env = [("HEADRACE_CACHE_DIR", "/c:/d")];
+    assert_eq!(dirs(Settings::default(), &env), [PathBuf::from("/c"), "/d".into()]);
+    assert_eq!(dirs(flags(&[("cache-dir", "/e")]), &env), [PathBuf::from("/e")]);
+    let option = flags(&[("options", "cache-dir=/f,cache-dir=/g,cache-size=off")]);
+    assert_eq!(dirs(option, &env), [PathBuf::from("/f"), "/g".into()]);
+    let failure = ConfigFile::parse("[defaults]\ncache-dir = { a = 1 }\n", "f").unwrap_err();
+    assert!(failure.message().starts_with("f line 2: "), "{failure}");
+    let failure = ConfigFile::parse("[defaults]\ncache-free = \"150%\"\n", "f").unwrap_err();
+    assert!(failure.message().contains("0% to 100%"), "{failure}");
+}
+
+#[test]
 fn environment_variables_that_do_not_fit_are_named() {
     let env = environment(&[("HEADRACE_MEMORY", "x")]);
     let failure = resolve(Settings::default(), None, None, &env).unwrap_err();

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
 use super::control::server::{Answer, Handler, Steps};
 use super::finish::{self, LastError, Leave};
-use super::{metrics, operations, users};
+use super::{metrics, operations, users, warming};
 use crate::commands;
 use crate::failure::{Context, Exit, Failure};
 use crate::output::human;
@@ -106,6 +106,12 @@ impl Handler for Daemon {
                     };
                     operations::tell(subscription, wanted, self.ended.clone(), &steps).await
                 }
+                Request::Warm { work, files, rate } => {
+                    let wanted = warming::Wanted { work, files, rate };
+                    warming::run(&self.vfs, &wanted, &|| self.session.ended(), &steps)
+                        .await
+                        .map_err(|failure| self.cannot_warm(failure))
+                }
                 Request::Shutdown { lazy } => self.shutdown(lazy, &steps).await,
             }
         })
@@ -121,6 +127,7 @@ impl Daemon {
             "uptime_secs": self.started.elapsed().as_secs(),
             "memory_resident": resident_bytes(),
             "figures": to_value(&self.vfs.status())?,
+            "cache": to_value(&self.vfs.cache_status())?,
             "store": to_value(&self.vfs.volume().store_counters.stats())?,
             "log": self.vfs.volume().log_status(),
             "space": space.map(|s| to_value(&s)).transpose()?,
@@ -180,9 +187,26 @@ impl Daemon {
     }
 
     async fn info(&self, ino: InodeNo) -> Result<Value, Failure> {
-        let volume = Arc::clone(self.vfs.volume());
-        let info = blocking(move || Ok(headrace_volume::describe(&volume, ino)?)).await?;
-        to_value(&info)
+        let vfs = Arc::clone(&self.vfs);
+        let (info, warmth) = blocking(move || {
+            let info = headrace_volume::describe(vfs.volume(), ino)?;
+            // Neither of what has no bytes of its own, nor without a cache.
+            Ok((info, vfs.warmth(ino).ok()))
+        })
+        .await?;
+        let mut info = to_value(&info)?;
+        if let (Value::Object(info), Some(warmth)) = (&mut info, warmth) {
+            info.insert("cache".into(), to_value(&warmth)?);
+        }
+        Ok(info)
+    }
+
+    fn cannot_warm(&self, failure: Failure) -> Failure {
+        if self.vfs.cache_status().is_some() {
+            return failure;
+        }
+        Failure::new(format!("{} has no cache on local disks", self.mountpoint()))
+            .advise("Mount the volume with --cache-dir, and without --cache-size off.")
     }
 
     async fn du(&self, ino: InodeNo, steps: Steps) -> Result<Value, Failure> {

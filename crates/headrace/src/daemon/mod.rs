@@ -2,6 +2,7 @@
 
 pub mod allocator;
 pub mod background;
+pub mod cache_plan;
 pub mod control;
 pub mod find;
 mod finish;
@@ -16,3 +17,4 @@ pub mod runtime_dir;
 pub mod serve;
 mod signals;
 pub mod users;
+pub mod warming;

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::background::{self, Ready, Report};
+use super::cache_plan::CachePlan;
 use super::control::protocol::Problem;
 use super::control::server::Server;
 use super::finish::{self, Finish, LastError};
@@ -41,8 +42,10 @@ pub struct Plan {
     pub open: OpenOptions,
     /// What to create where there is no volume yet, or why that cannot be done.
     pub create: Option<Result<FormatOptions, Failure>>,
-    /// How to serve it.
+    /// How to serve it; its cache is the one below.
     pub vfs: VfsOptions,
+    /// Where to keep on local disks what was fetched, if anywhere.
+    pub cache: Option<CachePlan>,
     /// How to mount it.
     pub mount: MountConfig,
     /// Where metrics can be asked for; `None`: on a socket, if that can be.
@@ -109,7 +112,9 @@ async fn start(plan: &Plan, mounting: &AtomicBool) -> Result<(Mounted, Ready), F
     let volume = open(plan, &mut ready).await?;
     ready.warnings.extend(headrace_volume::format::warnings(&volume.superblock));
     ready.warnings.extend(volume.notes.iter().cloned());
-    let vfs = match Vfs::start(Arc::clone(&volume), plan.vfs.clone(), Handle::current()) {
+    let cache = plan.cache.as_ref().map(|cache| cache.of_volume(volume.superblock.uuid));
+    let options = VfsOptions { cache, ..plan.vfs.clone() };
+    let vfs = match Vfs::start(Arc::clone(&volume), options, Handle::current()) {
         Ok(vfs) => vfs,
         Err(error) => {
             let _ = volume.close().await;
@@ -129,12 +134,14 @@ async fn start(plan: &Plan, mounting: &AtomicBool) -> Result<(Mounted, Ready), F
 
 /// Finds what is wrong with the mount point before anything is opened or created.
 fn check_mountpoint(plan: &Plan) -> Result<(), Failure> {
-    let own = [
+    let mut own = vec![
         ("the log file", plan.log.as_ref().map(LogFile::path)),
         ("the state directory", plan.open.state_dir.clone()),
         ("the runtime directory", Some(plan.runtime_dir.clone())),
         ("the volume", plan.location.local_path().map(Path::to_owned)),
     ];
+    let caches = plan.cache.iter().flat_map(|cache| &cache.directories);
+    own.extend(caches.map(|directory| ("the cache directory", Some(directory.clone()))));
     overlap::refuse(&plan.mountpoint, &own)?;
     let at = crate::output::path(&plan.mountpoint);
     if plan.create.is_some() {

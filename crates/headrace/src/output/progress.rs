@@ -85,6 +85,29 @@ impl Progress {
         bar.set_position(done);
     }
 
+    /// Says otherwise what is being done; how fast it goes is not measured anew.
+    pub fn rename(&self, what: &str) {
+        let bar = &self.0.bar;
+        if bar.is_hidden() {
+            return;
+        }
+        let mut phase = self.0.phase.lock();
+        if phase.what != what {
+            what.clone_into(&mut phase.what);
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// Takes the bar off the terminal.
+    pub fn clear(&self) {
+        self.0.bar.finish_and_clear();
+    }
+
+    /// Lets `work` write to the terminal, above the bar.
+    pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.bar.suspend(work)
+    }
+
     /// Writes a line of the result to standard output, above the bar.
     pub fn print(&self, line: &str) -> Result<(), crate::failure::Failure> {
         self.0.bar.suspend(|| super::print(line))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::daemon::warming::Work;
 use crate::failure::{Exit, Failure};
 
 /// Longest request, bytes.
@@ -52,6 +53,15 @@ pub enum Request {
         for_ms: Option<u64>,
         /// Each operation, rather than sums by process and operation.
         each: bool,
+    },
+    /// The cache and some files: [`crate::daemon::warming::Part`]s, until all are done or the command goes away.
+    Warm {
+        /// What to do with them.
+        work: Work,
+        /// Their inodes, as many as fit into a request.
+        files: Vec<u64>,
+        /// Most bytes to fetch a second; `None`: as fast as it goes.
+        rate: Option<u64>,
     },
     /// Flush, unmount, end.
     Shutdown {
@@ -128,6 +138,8 @@ mod tests {
             Request::Status,
             Request::Gc { dry_run: true, grace_secs: 600 },
             Request::Info { ino: u64::MAX },
+            Request::Warm { work: Work::Pin, files: vec![1, u64::MAX], rate: Some(1 << 20) },
+            Request::Warm { work: Work::Check, files: Vec::new(), rate: None },
             Request::Shutdown { lazy: false },
         ] {
             let text = serde_json::to_string(&request).unwrap();

@@ -1,9 +1,12 @@
 //! `headrace status`
 
+mod cache;
+
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use self::cache::cached;
 use super::Call;
 use crate::cli::command::StatusCommand;
 use crate::daemon::control::client::Client;
@@ -131,6 +134,9 @@ fn render(status: &Value) -> String {
         )
         .add("log", text("log_file"))
         .add("metrics", metrics(&status["metrics"]));
+    for (name, text) in cached(&status["cache"]) {
+        fields.add(name, text);
+    }
     let log = &status["log"];
     if log.is_object() {
         fields.add("in the bucket", shipped(log)).add("epoch", epoch(log));

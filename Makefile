@@ -13,7 +13,7 @@ TOOLS := $(CURDIR)/target/tools/bin
 export PATH := $(TOOLS):$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(HOME)/go/bin:/usr/sbin:/sbin
 
 # The real-mount tests, in the order in which they are run: quick ones first, so that a broken build fails early.
-MOUNT_TESTS := errors lifecycle volumes reads locks directory posix crash powercut lost race damage faults memory \
+MOUNT_TESTS := errors lifecycle volumes reads warmup storm cachedisk locks directory posix crash powercut lost race damage faults memory \
 	programs model fsx
 
 .PHONY: help
@@ -128,6 +128,13 @@ memory: ## The memory ceiling at full size: a million files, 1,000 streams, 10 G
 compare: ## Headrace, its peers and the native file system side by side; QUICK=1 takes 10 minutes, PUBLISH=1 writes docs/benchmarks.md
 	scripts/install-test-tools build bench
 	scripts/compare $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
+
+.PHONY: cache-bench cache-storm
+cache-bench: ## Cached files through a mount against the disk itself, in turns; some five minutes
+	scripts/cache-bench
+
+cache-storm: ## 200,000 operations on cached, mapped and changing files, every byte read compared; some ten minutes
+	HEADRACE_STORM=200000 $(CARGO) test --profile ci --locked -p headrace --test storm -- --nocapture
 
 .PHONY: reads-bench
 reads-bench: ## Cold reads: defaults against settings by hand, bare clients, faults; about an hour, QUICK=1 takes 15 minutes, PARTS=cpu,faults picks

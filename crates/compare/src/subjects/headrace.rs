@@ -61,7 +61,9 @@ impl Headrace {
             .env("AWS_REGION", "us-east-1")
             .env("HEADRACE_STATE_DIR", site.directory("headrace-state")?)
             .env("HEADRACE_RUNTIME_DIR", site.directory("headrace-run")?)
-            .env("HEADRACE_CONFIG", "/dev/null");
+            .env("HEADRACE_CONFIG", "/dev/null")
+            // However full the machine is.
+            .env("HEADRACE_CACHE_FREE", "1G");
         Ok(())
     }
 }
@@ -110,11 +112,18 @@ impl Subject for Headrace {
         let mut command = group.command(headrace());
         command.arg("mount").arg("--foreground").args(&self.options).arg(self.url(site)?).arg(&at);
         Headrace::environment(&mut command, site)?;
+        // Empty with each mount, as all caches are.
+        let cache = site.directory(&format!("cache/{}", self.name))?;
+        if !matches!(self.family, Family::HeadraceLocal) {
+            command.env("HEADRACE_CACHE_DIR", &cache);
+        }
         // Its own command waits until all is in the store, and needs to find the mount.
         let program = headrace().display().to_string();
         let runtime = format!("HEADRACE_RUNTIME_DIR={}", site.directory("headrace-run")?.display());
         let unmount = ["env", &runtime, &program, "umount"];
-        Ok(Mount::served(at.clone(), Daemon::start(group, command, &at, log, &unmount)?))
+        let mut mount = Mount::served(at.clone(), Daemon::start(group, command, &at, log, &unmount)?);
+        mount.cache = Some(cache);
+        Ok(mount)
     }
 
     fn version(&self) -> String {

@@ -92,7 +92,7 @@ impl Front {
     fn opened(&self) -> (FileId, OpenMode) {
         let file = FileId(self.handles.fetch_add(1, Ordering::Relaxed));
         // The page cache is on: the embedded engine maps its files.
-        (file, OpenMode { keep_cache: true, direct_io: false, noflush: true })
+        (file, OpenMode { keep_cache: true, direct_io: false, noflush: true, backing: None })
     }
 
     fn change(&self, ino: InodeNo, change: SetAttr, size: Option<u64>) -> rustix::io::Result<Attributes> {

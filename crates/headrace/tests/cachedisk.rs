@@ -1,0 +1,178 @@
+//! The disk of the cache is full, read-only, gone, or its owner is killed: programs read on, and what they read is right.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use headrace_testbed::volume::native_only;
+use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, pattern};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const MIB: usize = 1 << 20;
+const FILES: u64 = 6;
+const SIZE: usize = 5 * MIB + 321;
+
+/// A small disk of its own.
+struct Disk(PathBuf);
+
+fn run(program: &str, args: &[&str]) {
+    let status = Command::new(program).args(args).status().unwrap();
+    assert!(status.success(), "{program} {args:?}: {status}");
+}
+
+impl Disk {
+    fn new(volume: &TestVolume) -> Disk {
+        let at = volume.scratch().join("disk");
+        std::fs::create_dir_all(&at).unwrap();
+        run("mount", &["-t", "tmpfs", "-o", "size=24m", "none", at.to_str().unwrap()]);
+        Disk(at)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+fn options(disk: &Disk, free: &str) -> MountOptions {
+    let cache = disk.0.join("cache").display().to_string();
+    let args = ["--cache-dir", &cache, "--cache-free", free];
+    args.iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
+}
+
+/// Stores files, and mounts again, so that nothing of them is in memory.
+fn filled<'v>(volume: &'v TestVolume, disk: &Disk, free: &str) -> Mounted<'v> {
+    let mounted = volume.mount_with(&options(disk, free));
+    for file in 0..FILES {
+        std::fs::write(mounted.join(format!("f{file}")), pattern(file, SIZE)).unwrap();
+    }
+    mounted.remount()
+}
+
+fn read_all(dir: &Path) {
+    for file in 0..FILES {
+        let bytes =
+            std::fs::read(dir.join(format!("f{file}"))).unwrap_or_else(|error| panic!("f{file}: {error}"));
+        assert!(bytes == pattern(file, SIZE), "f{file}");
+    }
+}
+
+fn cache(mounted: &Mounted<'_>) -> Value {
+    let status = mounted.volume().command(&["status", "--json"]).arg(mounted.path()).ok();
+    let status: Value = serde_json::from_str(&status).unwrap();
+    status["cache"]["directories"][0].clone()
+}
+
+/// The pages that the kernel has, its own and of the disk.
+fn drop_caches() {
+    std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+}
+
+#[test]
+fn a_disk_that_others_fill_is_made_room_on_and_done_without() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::Local);
+    let disk = Disk::new(&volume);
+    let mounted = filled(&volume, &disk, "4M");
+    // Half of the files fit, then nothing does.
+    read_all(&mounted.path());
+    std::fs::write(disk.0.join("others"), vec![1; 10 * MIB]).unwrap();
+    for _ in 0..2 {
+        drop_caches();
+        read_all(&mounted.path());
+    }
+    let wait = Instant::now();
+    while cache(&mounted)["disk_free"].as_u64().unwrap() < 3 * MIB as u64 {
+        assert!(wait.elapsed() < Duration::from_secs(30), "no room is made for others: {}", cache(&mounted));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(cache(&mounted)["failed"], Value::Null);
+    // To the last byte, and not by us.
+    let more = std::fs::File::create(disk.0.join("more")).unwrap();
+    while std::io::Write::write_all(&mut &more, &[0; 65_536]).is_ok() {}
+    drop_caches();
+    read_all(&mounted.path());
+    std::fs::remove_file(disk.0.join("others")).unwrap();
+    std::fs::remove_file(disk.0.join("more")).unwrap();
+    read_all(&mounted.path());
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+#[test]
+fn a_disk_that_is_read_only_or_gone_is_done_without() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::Local);
+    let disk = Disk::new(&volume);
+    let mounted = filled(&volume, &disk, "1M");
+    read_all(&mounted.path());
+    std::fs::write(mounted.join("new"), pattern(99, SIZE)).unwrap();
+    mounted.unmount();
+    run("mount", &["-o", "remount,ro", disk.0.to_str().unwrap()]);
+    let mounted = volume.mount_with(&options(&disk, "1M"));
+    assert!(cache(&mounted)["failed"].is_string(), "{}", cache(&mounted));
+    read_all(&mounted.path());
+    assert!(std::fs::read(mounted.join("new")).unwrap() == pattern(99, SIZE));
+    mounted.unmount();
+    run("mount", &["-o", "remount,rw", disk.0.to_str().unwrap()]);
+    let mounted = volume.mount_with(&options(&disk, "1M"));
+    read_all(&mounted.path());
+    assert_eq!(cache(&mounted)["failed"], Value::Null);
+    // Everything below it, while it is used.
+    std::fs::remove_dir_all(disk.0.join("cache")).unwrap();
+    for _ in 0..2 {
+        drop_caches();
+        read_all(&mounted.path());
+        std::fs::write(mounted.join("f0"), pattern(0, SIZE)).unwrap();
+    }
+    run("umount", &["-l", disk.0.to_str().unwrap()]);
+    drop_caches();
+    read_all(&mounted.path());
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+#[test]
+fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::Local);
+    let disk = Disk::new(&volume);
+    let mut mounted = filled(&volume, &disk, "1M");
+    for round in 0..6u64 {
+        let dir = mounted.path();
+        let reader = std::thread::spawn(move || {
+            for file in 0..FILES {
+                // Until the mount is gone.
+                if std::fs::read(dir.join(format!("f{file}"))).is_err() {
+                    return;
+                }
+            }
+        });
+        // Some of it changes, and it is not said that it is durable.
+        let _ = std::fs::write(mounted.join("changing"), pattern(100 + round, SIZE));
+        let _ = std::fs::read(mounted.join("changing"));
+        std::thread::sleep(Duration::from_millis(40 * round));
+        mounted.signal_and_wait(Signal::KILL);
+        reader.join().unwrap();
+        mounted.abandon();
+        mounted = volume.mount_with(&options(&disk, "1M"));
+        read_all(&mounted.path());
+        if let Ok(found) = std::fs::read(mounted.join("changing")) {
+            let whole = (0..=round).any(|round| found == pattern(100 + round, SIZE));
+            let shorter = (0..=round).any(|round| pattern(100 + round, SIZE).starts_with(&found));
+            let zeros = found.iter().all(|byte| *byte == 0);
+            assert!(whole || shorter || zeros, "what is read of it was never written");
+        }
+    }
+    mounted.unmount();
+    volume.assert_clean();
+}

@@ -1,6 +1,6 @@
 //! Bytes flipped anywhere in the data file: what was stored is read, or an error is; never anything else, and no signal.
 //!
-//! `HEADRACE_DAMAGE_ROUNDS` sets the number of rounds (default 200).
+//! `HEADRACE_DAMAGE_ROUNDS` sets the number of rounds (default 200), `HEADRACE_DAMAGE_SEED` what is hit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -143,6 +143,20 @@ fn child() {
     }
 }
 
+/// Uses the database in a process of its own; what that said, or nothing if it did not end well, and all there is to tell.
+fn use_in_child(dir: &Path, verify_bytes: u64) -> (String, String) {
+    let output = Command::new(std::env::current_exe().expect("own path"))
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env(CHILD_DIR, dir)
+        .env(CHILD_VERIFY, verify_bytes.to_string())
+        .output()
+        .expect("run the child");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let told = format!("{:?} signal {:?}\n{text}\n{errors}", output.status, output.status.signal());
+    (told, if output.status.success() { text.into_owned() } else { String::new() })
+}
+
 struct Random(u64);
 
 impl Random {
@@ -171,7 +185,8 @@ fn flipped_bytes_are_never_believed() {
     build(source.path());
     let whole = fs::read(source.path().join("data.mdb")).expect("read");
     let (mut right, mut refused) = (0, 0);
-    let seed = RandomState::new().hash_one(0) | 1;
+    let seed = std::env::var("HEADRACE_DAMAGE_SEED").ok().and_then(|n| n.parse().ok());
+    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0)) | 1;
     let mut random = Random(seed);
     for round in 0..rounds {
         let dir = tempfile::tempdir().expect("tempdir");
@@ -190,22 +205,10 @@ fn flipped_bytes_are_never_believed() {
             damaged.truncate(random.below(whole.len() as u64) as usize);
         }
         fs::write(dir.path().join("data.mdb"), damaged).expect("write");
-        let output = Command::new(std::env::current_exe().expect("own path"))
-            .args(["--exact", "child", "--ignored", "--nocapture"])
-            .env(CHILD_DIR, dir.path())
-            // Verified before LMDB sees it, or right after, as a large file is.
-            .env(CHILD_VERIFY, if round % 2 == 0 { "0" } else { "67108864" })
-            .output()
-            .expect("run the child");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let told = format!(
-            "seed {seed} round {round}, {hits:?} of {}: {:?} signal {:?}\n{text}\n{}",
-            whole.len(),
-            output.status,
-            output.status.signal(),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        assert!(output.status.success(), "{told}");
+        // Verified before LMDB sees it, or right after, as a large file is.
+        let (output, text) = use_in_child(dir.path(), if round % 2 == 0 { 0 } else { 64 << 20 });
+        let told = format!("seed {seed} round {round}, {hits:?} of {}: {output}", whole.len());
+        assert!(!text.is_empty(), "{told}");
         right += usize::from(text.contains("\nRIGHT"));
         refused += usize::from(text.contains("\nREFUSED"));
         if std::env::var_os("HEADRACE_DAMAGE_SHOW").is_some() {
@@ -218,6 +221,32 @@ fn flipped_bytes_are_never_believed() {
         right > 0 && refused > rounds / 4,
         "{right} right, {refused} refused: they hit nothing, or everything"
     );
+}
+
+/// LMDB takes an entry's place in its page as it is: on the last pages that leads past the end of the file.
+#[test]
+fn an_entry_that_lies_past_the_end_of_the_file_is_an_error() {
+    let source = tempfile::tempdir().expect("tempdir");
+    build(source.path());
+    let whole = fs::read(source.path().join("data.mdb")).expect("read");
+    let pages = whole.len() as u64 / PAGE;
+    let mut refused = 0;
+    for (page, entry) in
+        (pages.saturating_sub(8)..pages).flat_map(|page| (0..4).map(move |entry| (page, entry)))
+    {
+        let dir = tempfile::tempdir().expect("tempdir");
+        for name in ["FORMAT", "witness"] {
+            fs::copy(source.path().join(name), dir.path().join(name)).expect("copy");
+        }
+        let mut damaged = whole.clone();
+        // The high byte of its place: eight pages further.
+        damaged[(page * PAGE) as usize + 17 + 2 * entry] ^= 0x80;
+        fs::write(dir.path().join("data.mdb"), damaged).expect("write");
+        let (told, text) = use_in_child(dir.path(), 0);
+        assert!(!text.is_empty(), "page {page} of {pages}, entry {entry}: {told}");
+        refused += usize::from(text.contains("\nREFUSED"));
+    }
+    assert!(refused > 0, "they are all free");
 }
 
 /// Every bit of the headers' transaction numbers: which of the two counts depends on them.

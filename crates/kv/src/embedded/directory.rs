@@ -28,6 +28,8 @@ const CREATING: &str = "headrace-kv lmdb 2 creating\n";
 const LOADING: &str = "headrace-kv lmdb 2 loading\n";
 /// More than any version's marker is long.
 const MARKER_LIMIT: u64 = 256;
+/// How far after its page LMDB may touch an entry whose place or length is damaged: both have 16 bits.
+const NODE_REACH: u64 = 192 << 10;
 
 /// An open directory. Held exclusively until dropped.
 pub(super) struct Directory {
@@ -145,11 +147,12 @@ impl Directory {
         reserve().map_err(|e| disk_error(&self.path, "cannot reserve lock.mdb", &e))
     }
 
-    /// Extends a data file that is shorter than its own header says, so that reading what is missing finds zeros, which
-    /// LMDB reports as corruption, instead of raising a signal.
+    /// Extends a data file that is shorter than its own header says, or ends less than [`NODE_REACH`] after its last page,
+    /// so that reading what is missing finds zeros, which LMDB or we report as corruption, instead of raising a signal.
     pub(super) fn cover(&self, bytes: u64) -> Result<(), KvError> {
         let cover = || -> io::Result<()> {
             let file = File::options().write(true).open(self.path.join(DATA_FILE))?;
+            let bytes = bytes.saturating_add(NODE_REACH);
             if file.metadata()?.len() < bytes { file.set_len(bytes) } else { Ok(()) }
         };
         cover().map_err(|e| disk_error(&self.path, "cannot extend data.mdb", &e))

@@ -64,9 +64,7 @@ impl Lmdb {
         })?;
         *state = next;
         self.witness.note(next.lmdb_txn);
-        if let Ok(metadata) = self.file.metadata() {
-            self.tables.mapping.grown_to(metadata.len());
-        }
+        self.tables.mapping.look();
         Ok(logged)
     }
 

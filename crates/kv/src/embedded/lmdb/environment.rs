@@ -59,10 +59,9 @@ impl Lmdb {
             close_on_exec(&lock);
         }
         let reserved = env.info().map_size;
-        let mapping = Mapping::new(locate(&env, engine, &file, &path)?, reserved);
-        let len =
-            file.metadata().map_err(|e| disk_error(directory.path(), "cannot stat data.mdb", &e))?.len();
-        mapping.grown_to(len);
+        let start = locate(&env, engine, &file, &path)?;
+        let file = Arc::new(file);
+        let mapping = Mapping::new(file.clone(), start, reserved);
         let tables = Tables { data, engine, log, mapping, resident: Resident::new(), path, page };
         let state = match state {
             Some(created) => created,
@@ -87,7 +86,7 @@ impl Lmdb {
             tables: Arc::new(tables),
             state: Mutex::new(state),
             env,
-            file: Arc::new(file),
+            file,
             witness,
             verified,
         })

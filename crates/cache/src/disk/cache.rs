@@ -149,6 +149,11 @@ impl DiskCache {
         self.places.iter().all(|place| place.lane.is_failed() || place.lane.has_room())
     }
 
+    /// Whether nothing waits to be written to any disk.
+    pub fn is_idle(&self) -> bool {
+        self.places.iter().all(|place| place.lane.is_failed() || place.lane.is_idle())
+    }
+
     /// Blocks until what was handed over before is written and in the indexes; false if a disk takes longer than `at_most`.
     pub fn settle(&self, at_most: Duration) -> bool {
         let waiting = self.places.iter().filter(|place| !place.lane.is_failed()).map(|place| {

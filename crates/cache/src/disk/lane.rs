@@ -96,6 +96,11 @@ impl Lane {
         self.queued.load(Ordering::Relaxed) < self.queue_limit / 2
     }
 
+    /// Whether no place is taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) == 0
+    }
+
     pub(super) fn release_held(&self, bytes: u64) {
         let _ = self
             .held

@@ -3,19 +3,21 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use headrace_cache::disk::{Entry, Key};
 use headrace_layout::{ExtentData, InodeNo};
 use headrace_meta::{Kind, MetaError};
+use headrace_store::ErrorKind;
 use serde::Serialize;
 
 use super::Cache;
 use crate::data::sources::{Missed, Source, Through};
 use crate::error::{Error, Result};
 use crate::inode::Pinned;
-use crate::streaming::{Body, Streamed};
+use crate::streaming::{Body, Delivery, Origin, Streamed};
 use crate::vfs::Vfs;
 
 /// Bytes asked for at a time.
@@ -42,6 +44,28 @@ pub trait Pace: Send + Sync {
     fn take(&self, bytes: u64) -> BoxFuture<'_, ()>;
     /// So many bytes of a file are cached now that were looked at or fetched.
     fn done(&self, bytes: u64);
+}
+
+/// How what is missing is fetched.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Ahead, as for a reader with this handle. What a disk was behind with is left out, and what is in memory is not fetched again.
+    Streamed(u64),
+    /// A piece after the other from the store, each when the disks have written all there was.
+    ByItself,
+}
+
+/// Who wants bytes only for what is kept of them on the way.
+struct Nowhere;
+
+impl Delivery for Nowhere {
+    fn local(&mut self) {}
+    fn began(&mut self) {}
+    fn bytes(&mut self, pieces: &mut Vec<Bytes>) {
+        pieces.clear();
+    }
+    fn interrupted(&mut self, _: ErrorKind) {}
+    fn resumed(&mut self) {}
 }
 
 const NO_CACHE: Error =
@@ -124,9 +148,11 @@ impl Vfs {
                 }
                 *inode.cached.lock() = Some(Arc::clone(&entry));
                 for round in 0..ROUNDS {
-                    let handle = vfs.handles.number().0;
-                    let fetched = vfs.warm_missing(&cache, &inode, &entry, handle, round == 0, pace).await;
-                    vfs.fetcher.close(handle);
+                    let way = if round == 0 { Way::Streamed(vfs.handles.number().0) } else { Way::ByItself };
+                    let fetched = vfs.warm_missing(&cache, &inode, &entry, way, pace).await;
+                    if let Way::Streamed(handle) = way {
+                        vfs.fetcher.close(handle);
+                    }
                     if fetched? {
                         break;
                     }
@@ -151,11 +177,11 @@ impl Vfs {
         cache: &Cache,
         inode: &Pinned,
         entry: &Arc<Entry>,
-        handle: u64,
-        counts: bool,
+        way: Way,
         pace: &dyn Pace,
     ) -> Result<bool> {
         let (ino, mut at, mut all) = (inode.ino, 0, true);
+        let counts = matches!(way, Way::Streamed(_));
         let prints = |chunk| self.print_of(ino, chunk);
         let from_here = |at: u64, size: u64| entry.next_present(&(at..size), &prints);
         let known = inode.state.lock().size;
@@ -184,11 +210,23 @@ impl Vfs {
             }
             if !is_there {
                 all = false;
-                while !cache.disk.has_room() {
-                    tokio::time::sleep(LOOK).await;
+                match way {
+                    Way::Streamed(handle) => {
+                        while !cache.disk.has_room() {
+                            tokio::time::sleep(LOOK).await;
+                        }
+                        let body = Body::File(ino);
+                        let wanted = || Streamed { body, content, handle, len: size, range: at..to };
+                        self.read_patiently(wanted).await?;
+                    }
+                    Way::ByItself => {
+                        let waits = Instant::now();
+                        while !cache.disk.is_idle() && waits.elapsed() < WRITTEN_WITHIN {
+                            tokio::time::sleep(LOOK).await;
+                        }
+                        self.fetch(Body::File(ino), at..to, &mut Nowhere).await?;
+                    }
                 }
-                let wanted = || Streamed { body: Body::File(ino), content, handle, len: size, range: at..to };
-                self.read_patiently(wanted).await?;
             }
             if counts {
                 pace.done(to - at);

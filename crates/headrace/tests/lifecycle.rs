@@ -379,7 +379,13 @@ fn mount_creates_and_destroy_deletes() {
     }
     for backing in [Backing::Local, Backing::S3] {
         let volume = TestVolume::unformatted(backing);
-        let mounted = volume.mount_with(&MountOptions::default().arg("--create"));
+        // A cache of its own, beside another volume's.
+        let (cache, other) = (volume.scratch().join("cache"), volume.scratch().join("cache/another/data"));
+        let cache = cache.display().to_string();
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::write(other.join("entry"), b"another's").unwrap();
+        let options = MountOptions::default().arg("--create").arg("--cache-dir").arg(&cache);
+        let mounted = volume.mount_with(&options);
         std::fs::write(mounted.join("file"), pattern(1, 1 << 20)).unwrap();
         for (command, path) in
             [("info", mounted.join("file")), ("status", mounted.path()), ("du", mounted.path())]
@@ -391,6 +397,7 @@ fn mount_creates_and_destroy_deletes() {
                 .unwrap_or_else(|error| panic!("{command} --json: {error}: {json}"));
         }
         let mounted = mounted.remount();
+        volume.command(&["warmup"]).arg(mounted.path()).ok();
         mounted.unmount();
 
         // A volume is not formatted over.
@@ -399,8 +406,17 @@ fn mount_creates_and_destroy_deletes() {
         volume.command(&["destroy"]).arg(volume.url()).fails();
         assert!(volume.object_files().len() > 1);
         volume.assert_clean();
-        volume.command(&["destroy", "--yes"]).arg(volume.url()).ok();
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 2);
+        let done =
+            volume.command(&["destroy", "--yes", "--json", "--cache-dir", &cache]).arg(volume.url()).ok();
+        let done: serde_json::Value = serde_json::from_str(&done).unwrap();
+        assert!(done["cache"][0]["bytes"].as_u64().unwrap() >= 1 << 20, "{done}");
+        assert_eq!(done["cache"][0]["left"], serde_json::Value::Null);
         assert_eq!(volume.object_files(), Vec::<PathBuf>::new());
+        let left: Vec<_> =
+            std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["another"], "of its own cache nothing is left, and of another's all");
+        assert_eq!(std::fs::read(other.join("entry")).unwrap(), b"another's");
         volume.command(&["mount"]).arg(volume.url()).arg(volume.mount_point()).limit(SOON).fails();
     }
 }

@@ -28,6 +28,7 @@ pub use caching::{
 };
 pub use error::{Error, Result};
 pub use handles::{Backing, FileId, OpenMode};
+pub use headrace_cache::disk::{RemovalError as CacheRemovalError, remove_directory as remove_cache};
 pub use headrace_flow::memory::MemoryPlan;
 pub use headrace_flow::reading::Fixed as FixedReads;
 pub use headrace_layout::InodeNo;

@@ -23,9 +23,11 @@ pub(super) const SHARDS: u32 = 256;
 /// Entries that are kept open although nobody uses them.
 pub(super) const IDLE_ENTRIES: usize = 256;
 
-const DATA: &str = "data";
-const INDEX: &str = "index";
-const OLD: &str = "old";
+pub(super) const DATA: &str = "data";
+pub(super) const INDEX: &str = "index";
+pub(super) const LOCK: &str = "lock";
+/// With a number: put aside, to be swept.
+pub(super) const OLD: &str = "old";
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +73,7 @@ impl Directory {
     ) -> Result<(Arc<Directory>, Receiver<Job>), DirectoryError> {
         // What is cached is as secret as the volume: for the owner of the mount alone.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("make", path))?;
-        let lock_path = path.join("lock");
+        let lock_path = path.join(LOCK);
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_path);
         let lock = lock.map_err(io_error("open", &lock_path))?;
         match lock.try_lock() {

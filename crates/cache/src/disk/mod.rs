@@ -22,6 +22,7 @@ mod key;
 mod lane;
 mod mapped;
 mod presence;
+mod removal;
 mod room;
 mod victim;
 mod worker;
@@ -31,6 +32,7 @@ pub use entry::{Entry, Hit, Pass, Readiness};
 pub use fill::Filling;
 pub use key::Key;
 pub use presence::{BLOCK, CHUNK, GROUP, sum_of};
+pub use removal::{RemovalError, remove_directory};
 pub use room::Floor;
 
 /// Says from which extents a chunk of a file is made; `None` if it cannot be cached as it is.

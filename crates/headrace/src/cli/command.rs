@@ -505,6 +505,10 @@ pub struct DestroyCommand {
     #[arg(long)]
     pub force: bool,
 
+    /// Directory in which it was cached, if the configuration does not name it; may be given more than once
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Vec<PathBuf>,
+
     #[command(flatten)]
     pub open: VolumeSettings,
     #[command(flatten)]

@@ -1,10 +1,17 @@
 //! `headrace destroy`
 
 use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::PathBuf;
 
+use headrace_vfs::remove_cache;
 use headrace_volume::{DestroyOptions, DestroyPlan, DestroyReport, Doomed};
 
+use serde::Serialize;
+use uuid::Uuid;
+
 use super::{Call, open, progress};
+use crate::cli::settings::CacheSettings;
+use crate::daemon::cache_plan;
 use crate::failure::{Context, Failure};
 use crate::output::progress::Progress;
 use crate::output::{self, human};
@@ -17,6 +24,25 @@ pub struct How {
     pub force: bool,
     /// Answer in JSON.
     pub json: bool,
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Done {
+    #[serde(flatten)]
+    report: DestroyReport,
+    /// What was cached of it on this machine.
+    cache: Vec<Cached>,
+}
+
+/// A directory with a cache of the volume.
+#[derive(Serialize)]
+struct Cached {
+    path: PathBuf,
+    /// Bytes that its files took.
+    bytes: u64,
+    /// Why it is still there.
+    left: Option<String>,
 }
 
 /// Runs the command.
@@ -36,7 +62,7 @@ pub fn run(call: &Call, url: &str, how: How) -> Result<(), Failure> {
         return Err(Failure::usage("destroy asks before it deletes, and there is no terminal to ask on")
             .advise("Add --yes to delete without being asked."));
     }
-    let report = super::block_on(async {
+    let (report, volume) = super::block_on(async {
         let bar = Progress::new("looking at the volume");
         let doomed = Doomed::survey(&location, &options, &progress::on_bar(&bar)).await?;
         drop(bar);
@@ -47,11 +73,26 @@ pub fn run(call: &Call, url: &str, how: How) -> Result<(), Failure> {
                 return Err(failure);
             }
         }
+        let volume = doomed.plan().uuid.clone();
         let bar = Progress::new("deleting");
         let report = doomed.destroy(&progress::on_bar(&bar)).await?;
-        Ok(report)
+        Ok((report, volume))
     })?;
-    if json { output::print_json(&report) } else { output::print(&summary(&report, &location.to_string())) }
+    let done = Done { report, cache: uncached(&settings.cache, &volume) };
+    if json { output::print_json(&done) } else { output::print(&summary(&done, &location.to_string())) }
+}
+
+/// Removes what is cached of a volume that is gone. That some stays is no failure: it takes space and nobody will believe it.
+fn uncached(settings: &CacheSettings, volume: &str) -> Vec<Cached> {
+    // As it stands in what is left of a volume: no name of any other directory.
+    let Ok(volume) = volume.parse::<Uuid>() else { return Vec::new() };
+    let directories = cache_plan::directories_of(settings, volume).into_iter();
+    let removed = directories.filter_map(|path| match remove_cache(&path) {
+        Ok(None) => None,
+        Ok(Some(bytes)) => Some(Cached { path, bytes, left: None }),
+        Err(error) => Some(Cached { path, bytes: 0, left: Some(error.to_string()) }),
+    });
+    removed.collect()
 }
 
 fn describe(plan: &DestroyPlan) -> String {
@@ -92,7 +133,8 @@ pub fn confirm(name: &str) -> Result<(), Failure> {
     Err(Failure::new("that is not the volume's name: nothing was done"))
 }
 
-fn summary(report: &DestroyReport, url: &str) -> String {
+fn summary(done: &Done, url: &str) -> String {
+    let report = &done.report;
     let mut text = format!(
         "Deleted the volume in {url}: {} of data in {}.\n",
         human::bytes(report.bytes),
@@ -106,6 +148,13 @@ fn summary(report: &DestroyReport, url: &str) -> String {
     }
     for path in &report.state_files_left {
         text.push_str(&format!("{} is not the volume's and stays.\n", output::path(path)));
+    }
+    for Cached { path, bytes, left } in &done.cache {
+        let path = output::path(path);
+        text.push_str(&match left {
+            None => format!("Removed its cache {path}: {}.\n", human::bytes(*bytes)),
+            Some(why) => format!("Its cache {path} stays: {why}. Remove it by hand.\n"),
+        });
     }
     text
 }

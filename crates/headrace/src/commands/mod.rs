@@ -121,6 +121,7 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         }
         Command::Destroy(c) => {
             let how = destroy::How { yes: c.yes, force: c.force, json: c.json };
+            call.flags.cache.cache_dir = c.cache_dir;
             destroy::run(&call.with_flags(c.open, c.store).taking_over(&c.takeover), &c.volume.url, how)
         }
         Command::Bench(c) => bench::run(&call, &c),

@@ -76,6 +76,14 @@ impl CachePlan {
     }
 }
 
+/// Where a volume may have been cached as far as settings tell, whatever they say of its size now: in the directories that are given, and where
+/// it is if nobody says.
+pub fn directories_of(settings: &CacheSettings, volume: Uuid) -> Vec<PathBuf> {
+    let mut bases = settings.cache_dir.clone();
+    bases.extend(default_directory().filter(|default| !settings.cache_dir.contains(default)));
+    bases.into_iter().map(|base| base.join(volume.to_string())).collect()
+}
+
 /// Where to cache if nobody says; `None` if there is no such place.
 pub fn default_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
@@ -197,6 +205,18 @@ mod tests {
         let many: Vec<String> = (0..65).map(|n| format!("/no/{n}")).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|path| ("cache-dir", path.as_str())).collect();
         assert!(plan("/no/vol", &many).is_err());
+    }
+
+    #[test]
+    fn a_volume_is_looked_for_wherever_it_may_be_cached() {
+        let mut settings = CacheSettings::default();
+        for (key, value) in [("cache-dir", "/no/a"), ("cache-size", "off")] {
+            settings.set(key, value).unwrap();
+        }
+        let volume = Uuid::from_u128(7);
+        let mut wanted = vec![Path::new("/no/a").join(volume.to_string())];
+        wanted.extend(default_directory().map(|default| default.join(volume.to_string())));
+        assert_eq!(directories_of(&settings, volume), wanted);
     }
 
     #[test]

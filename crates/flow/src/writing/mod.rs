@@ -7,6 +7,8 @@
 //! The queue itself is limited, not a delay from which its length would follow: what is in flight is at most what the store takes in
 //! a fifth of a second as it was measured ([`drain`]), and a part. Files that wait take turns by bytes ([`queue`]).
 
+#[cfg(test)]
+mod closed_loop;
 pub mod drain;
 #[cfg(test)]
 mod properties;

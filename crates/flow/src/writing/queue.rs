@@ -1,7 +1,8 @@
 //! Requests that wait, in turns by file: deficit round robin (Shreedhar and Varghese, 1995). Those of one file come in their order.
 //!
 //! A file keeps the credit of rounds in which it did not wait. So one that writes little at a time, and asks again only when it was
-//! answered, gets as many bytes as others: it may pass whoever has the next turn but no room yet, until its credit is used up.
+//! answered, gets as many bytes as others: with what fits it may pass whoever has the next turn but no room yet, until its credit is used
+//! up. There is none for anybody before that one had his turn, so he waits no longer than the others are owed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -38,6 +39,9 @@ pub struct Queue {
     ring: VecDeque<FileId>,
     round: u64,
 }
+
+/// So many are looked at behind the one who has the turn and no room.
+const LOOK: usize = 32;
 
 /// What a request costs of its file's credit: an empty one is not for nothing, and rounds are not to run out.
 fn cost(bytes: u64) -> u64 {
@@ -80,9 +84,10 @@ impl Queue {
 
     /// One more waits, behind those of its file.
     pub fn push(&mut self, file: FileId, bytes: u64) -> Ticket {
-        let (round, quantum) = (self.round, self.quantum);
-        let line =
-            self.lines.entry(file).or_insert_with(|| Line { credit: quantum, round, ..Line::default() });
+        let round = self.round;
+        self.keep = self.keep.max(cost(bytes));
+        // A new one has its first credit with the next round: files that come and go must not pass those who stay.
+        let line = self.lines.entry(file).or_insert_with(|| Line { round, ..Line::default() });
         let key = self.waiters.insert(Waiter { file, bytes, before: line.last, behind: None });
         if let Some(last) = line.last.and_then(|last| self.waiters.get_mut(last)) {
             last.behind = Some(key);
@@ -167,6 +172,22 @@ impl Queue {
         true
     }
 
+    /// Takes one behind [`front`](Queue::front) that asks for no more than `room`, and has credit for it.
+    pub fn pop_behind(&mut self, room: u64) -> Option<(Ticket, FileId, u64)> {
+        for index in 1..self.ring.len().min(LOOK) {
+            let file = *self.ring.get(index)?;
+            let key = self.lines.get(&file)?.first?;
+            let bytes = self.waiters.get(key)?.bytes;
+            if bytes <= room && self.credit(file, bytes) >= cost(bytes) {
+                self.cancel(Ticket(key));
+                let line = self.lines.get_mut(&file)?;
+                line.credit = line.credit.saturating_sub(cost(bytes));
+                return Some((Ticket(key), file, bytes));
+            }
+        }
+        None
+    }
+
     /// Nothing of this file is left anywhere: whether it comes back nobody knows.
     pub fn forget(&mut self, file: FileId) {
         if !self.waits(file) {
@@ -247,18 +268,39 @@ mod tests {
 
     #[test]
     fn credit_lets_one_pass_until_it_is_used_up() {
-        let mut queue = Queue::new(64 * KIB, 1 << 20);
+        let mut queue = Queue::new(64 * KIB, 0);
         let (large, small) = (FileId(1), FileId(2));
         assert!(!queue.pass(small, 1), "nothing is known of it");
-        queue.push(small, 4 * KIB);
         queue.push(large, 1024 * KIB);
+        queue.push(small, 4 * KIB);
         assert_eq!(queue.pop().map(|taken| taken.1), Some(small));
         assert_eq!(queue.front().map(|front| front.1), Some(large), "fifteen more rounds");
-        let passed =
-            std::iter::repeat_with(|| queue.pass(small, 4 * KIB)).take_while(|passed| *passed).count();
-        assert_eq!(passed as u64, (16 * 64 - 4) / 4, "its quantum and those rounds");
+        let passed = (0..).take_while(|_| queue.pass(small, 4 * KIB)).count() as u64;
+        assert_eq!(passed, (16 * 64 - 4) / 4, "what it earned in all of them");
         queue.push(small, 4 * KIB);
         assert!(!queue.pass(small, 0), "it waits itself");
         assert_eq!(queue.pop().map(|taken| taken.1), Some(large));
+    }
+
+    #[test]
+    fn who_waits_passes_with_what_fits_and_a_new_one_does_not() {
+        let mut queue = Queue::new(64 * KIB, 0);
+        let (large, small, new) = (FileId(1), FileId(2), FileId(3));
+        queue.push(large, 1024 * KIB);
+        queue.push(small, 4 * KIB);
+        queue.pop();
+        assert_eq!(queue.front().map(|front| front.1), Some(large));
+        let mut passed = 0;
+        loop {
+            queue.push(small, 40 * KIB);
+            queue.push(new, 4 * KIB);
+            assert_eq!(queue.pop_behind(39 * KIB), None);
+            let Some((_, file, bytes)) = queue.pop_behind(41 * KIB) else { break };
+            assert_eq!((file, bytes), (small, 40 * KIB));
+            passed += 1;
+        }
+        assert_eq!(passed, (16 * 64 - 4) / 40);
+        assert_eq!(queue.pop().map(|taken| taken.1), Some(large));
+        assert_ne!(queue.pop().map(|taken| taken.1), Some(large));
     }
 }

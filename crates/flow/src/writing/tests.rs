@@ -318,3 +318,13 @@ fn neither_a_stall_nor_a_slow_writer_changes_the_window() {
     writing.stored(now, part);
     assert_eq!(writing.window(), window, "a stall");
 }
+
+#[test]
+fn operations_that_are_full_are_full_for_empty_writes_too() {
+    let mut writing = Writing::new(Tuning::default(), Limits { operations: 2, ..limits(1000, 100) });
+    assert_eq!((writing.request(FILE, 1), writing.request(FILE, 1)), (Admit::Granted, Admit::Granted));
+    for file in [FILE, OTHER, FileId(3)] {
+        queued(writing.request(file, 0));
+    }
+    assert_eq!((admitted(&mut writing), writing.in_flight().operations), (vec![], 2));
+}

@@ -395,15 +395,27 @@ impl Writing {
         }
     }
 
+    /// Most bytes of a request that need not wait; none if any must.
+    fn room(&self) -> Option<u64> {
+        let flight = self.in_flight();
+        let held = flight.plus(self.uncommitted).bytes;
+        let on_disk = flight.plus(self.staged).bytes;
+        let room = self.window.saturating_sub(flight.bytes).min(self.limits.memory.saturating_sub(held));
+        let room = self.limits.staged.map_or(room, |limit| room.min(limit.saturating_sub(on_disk)));
+        self.full(room).is_none().then_some(room)
+    }
+
     /// Admits whoever can be, and asks for what stands in the way of others.
     fn pump(&mut self) {
         let mut full = None;
         while let Some((_, _, bytes)) = self.queue.front() {
             full = self.full(bytes);
-            if full.is_some() {
-                break;
-            }
-            let Some((ticket, file, bytes)) = self.queue.pop() else { break };
+            let next = match (full, self.room()) {
+                (None, _) => self.queue.pop(),
+                (_, Some(room)) => self.queue.pop_behind(room),
+                (_, None) => None,
+            };
+            let Some((ticket, file, bytes)) = next else { break };
             self.accept(file, bytes);
             self.actions.push_back(Action::Admit { ticket, file, bytes });
         }

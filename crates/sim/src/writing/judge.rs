@@ -173,7 +173,7 @@ impl Summary {
             ("ratio", summary.worst >= 0.95),
             ("queue", summary.queue_worst <= 0.25 || !family.short),
             ("varies", summary.delay_varies < 0.1 || !family.even),
-            ("jain", summary.jain >= 0.95),
+            ("jain", summary.jain >= 0.95 || !family.fair),
             ("memory", summary.memory <= 1.0),
             ("lost", summary.lost == 0),
             ("violations", summary.violations.is_empty()),

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(told(|ledger| (0..2).for_each(|_| ledger.stored(0, true))), 1);
         assert_eq!(told(|ledger| ledger.sent(1, 1, 41)), 1);
         assert_eq!(told(|ledger| ledger.accepted(2, 901, 1000)), 1);
-        assert_eq!(told(|ledger| drop(ledger.in_flight(Some(99)))), 1);
+        assert_eq!(told(|ledger| assert_eq!(ledger.in_flight(Some(99)), 100)), 1);
         assert_eq!(told(|ledger| (ledger.sent(2, 1, 1), ledger.stored(2, true)).1), 1);
     }
 }

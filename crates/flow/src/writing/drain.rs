@@ -32,10 +32,12 @@ impl Drain {
         Drain { tuning, bandwidth, took: Duration::ZERO, last: Duration::ZERO, stalled: None }
     }
 
-    /// Parts are in flight again after there were none.
+    /// Parts are in flight again after there were none. That they all come back together, and others are sent at once, is no pause.
     pub fn resumed(&mut self, now: Duration) {
-        self.last = now;
-        self.bandwidth.resumed(now);
+        if now.saturating_sub(self.last) >= self.tuning.interval_least {
+            self.last = now;
+            self.bandwidth.resumed(now);
+        }
     }
 
     /// So many bytes, sent at `sent`, were acknowledged. `limited`: nobody waited to write more.
@@ -132,6 +134,22 @@ mod tests {
             }
             assert!(drain.rate().is_some_and(|rate| rate <= 2 * MIB), "{together}: {:?}", drain.rate());
         }
+    }
+
+    #[test]
+    fn parts_that_come_back_together_are_one_delivery() {
+        let mut drain = Drain::new(Tuning::default());
+        let mut now = Duration::from_secs(100);
+        drain.resumed(now);
+        for _ in 0..10 {
+            now += 450 * MS;
+            for _ in 0..9 {
+                drain.delivered(now, now - 449 * MS, MIB, false);
+            }
+            now += MS;
+            drain.resumed(now);
+        }
+        assert!(near(&drain, 20), "{:?}", drain.rate());
     }
 
     #[test]

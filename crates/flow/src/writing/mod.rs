@@ -5,7 +5,7 @@
 //! between commits does not change how fast one may write (the lesson of Crucible, whose delay grew with what was done and not yet flushed).
 //!
 //! The queue itself is limited, not a delay from which its length would follow: what is in flight is at most what the store takes in
-//! a fifth of a second as it was measured ([`drain`]), and a part. Files that wait take turns by bytes ([`queue`]).
+//! a fifth of a second as it was measured ([`drain`]), and a part; more only where that is shown to bring more ([`reach`]). Files that wait take turns by bytes ([`queue`]).
 
 #[cfg(test)]
 mod closed_loop;
@@ -13,6 +13,7 @@ pub mod drain;
 #[cfg(test)]
 mod properties;
 pub mod queue;
+pub mod reach;
 mod slab;
 #[cfg(test)]
 mod tests;

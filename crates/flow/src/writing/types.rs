@@ -115,7 +115,7 @@ impl Limits {
 /// The constants. No clock: times are those of the events.
 #[derive(Debug, Clone)]
 pub struct Tuning {
-    /// So much of what the store takes may be in flight, beside a part.
+    /// So much of what the store takes may be in flight, beside a part; more where it brings more.
     pub reach: Duration,
     /// Bytes of a turn, where several files wait.
     pub quantum: u64,

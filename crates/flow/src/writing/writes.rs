@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::drain::Drain;
 use super::queue::Queue;
+use super::reach::{Reach, Seen};
 use super::slab::Slab;
 use super::{Action, Admit, Amount, FileId, Limits, PartId, Stats, Ticket, Tuning};
 
@@ -59,12 +60,12 @@ enum Full {
 /// unless what is stored and not committed fills the memory, which takes a metadata engine that stands still.
 #[derive(Debug)]
 pub struct Writing {
-    tuning: Tuning,
     limits: Limits,
     queue: Queue,
     files: HashMap<FileId, Account>,
     parts: Slab<Part>,
     drain: Drain,
+    reach: Reach,
     window: u64,
     /// Accepted and not sent, of all files.
     gathered: Amount,
@@ -86,7 +87,7 @@ impl Writing {
         let mut writing = Writing {
             queue: Queue::new(tuning.quantum, limits.part),
             drain: Drain::new(tuning.drain),
-            tuning,
+            reach: Reach::new(tuning.reach),
             limits,
             files: HashMap::new(),
             parts: Slab::new(),
@@ -312,6 +313,10 @@ impl Writing {
         if from == Place::Flying {
             self.flying.take(amount);
             self.drain.delivered(now, sent, amount.bytes, limited);
+            if let (Some(rate), false) = (self.drain.rate(), limited) {
+                let (took, window, part) = (self.drain.took(), self.window, self.limits.part.max(1));
+                self.reach.delivered(now, Seen { rate, took, window, part, bytes: amount.bytes });
+            }
             self.resize();
         } else {
             self.staged.take(amount);
@@ -368,7 +373,7 @@ impl Writing {
         let part = self.limits.part.max(1);
         // Room for what is being committed, and for what is stored meanwhile.
         let most = (self.limits.memory - 2 * (self.limits.memory / 4).min(self.commit_at())).max(1);
-        let reach = self.drain.rate().map_or(0.0, |rate| rate as f64 * self.tuning.reach.as_secs_f64());
+        let reach = self.drain.rate().map_or(0.0, |rate| rate as f64 * self.reach.get().as_secs_f64());
         let wanted = (reach as u64).saturating_add(part);
         self.window = wanted.max(part.saturating_mul(2)).min(most);
     }
@@ -419,8 +424,11 @@ impl Writing {
             self.accept(file, bytes);
             self.actions.push_back(Action::Admit { ticket, file, bytes });
         }
+        // A part's worth is worth sending although no file has it alone, if that is a third of all.
+        let (gathered, flying) = (self.gathered.bytes, self.flying.bytes);
         let starved = self.flying.is_zero()
-            || self.gathered.bytes > self.flying.bytes
+            || gathered > flying
+            || (gathered >= self.limits.part && gathered.saturating_mul(2) > flying)
             || (full == Some(Full::Operations) && self.gathered.operations > self.flying.operations);
         if full.is_some() && starved && !self.gathered.is_zero() && !self.asked_to_send {
             self.asked_to_send = true;

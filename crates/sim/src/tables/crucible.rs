@@ -5,7 +5,7 @@
 //! - [`RATE`]: what the store takes. The document says "above 700".
 //! - The law and what it counts are those of the document; the budgets of #1515 are those of its change. See [`gate`].
 //! - [`FLUSH`]: Crucible flushes half a second after the last flush. How long a flush takes is not in the document: it is chosen such
-//!   that the law that counts what is done reaches the document's 550. It is the only fitted constant; nothing else depends on it.
+//!   that the law that counts what is done reaches the document's 550. It is the only fitted constant.
 
 use super::founding::{Founding, Row, csv};
 use crate::plot::{Axis, Chart, Figure, Line};
@@ -47,6 +47,16 @@ impl Law {
             Law::AndDone => "delay, in flight and done (#1192)",
             Law::InFlight => "delay, in flight only (#1208)",
             Law::Permits => "permits (#1515)",
+            Law::Default => "default",
+        }
+    }
+
+    /// For a legend.
+    fn short(self) -> &'static str {
+        match self {
+            Law::AndDone => "#1192",
+            Law::InFlight => "#1208",
+            Law::Permits => "#1515",
             Law::Default => "default",
         }
     }
@@ -148,7 +158,7 @@ pub fn table() -> Founding {
                 format!("the default over all of them: {:.2} % apart", spread * 100.0),
             );
         }
-        chart = chart.with(Line::through(law.name(), points));
+        chart = chart.with(Line::through(law.short(), points));
     }
     table.charts.push(chart);
     table
@@ -195,7 +205,7 @@ pub fn queue_table() -> Founding {
     let mut chart =
         Chart::new(title, Axis::doublings("MiB/s of the store", [70.0, 700.0]), Axis::linear("seconds"));
     for (law, points) in lines.into_iter().filter(|(law, _)| *law != Law::InFlight) {
-        chart = chart.with(Line::through(law.name(), points));
+        chart = chart.with(Line::through(law.short(), points));
     }
     table.charts.push(chart.with(Line::level("asked for", 70.0, 700.0, 0.25)));
     table
@@ -208,11 +218,11 @@ pub fn figure() -> Figure {
         let outcome = simulate(law, RATE, FLUSH, 1);
         let samples = outcome.samples.iter().take_while(|sample| sample.at < 10.0).step_by(5);
         let points = samples.map(|sample| (sample.at, sample.in_flight as f64 / MIB_S));
-        chart = chart.with(Line::through(law.name(), points));
+        chart = chart.with(Line::through(law.short(), points));
     }
     Figure {
         name: "table-crucible-over-time".to_owned(),
-        title: "Crucible, 700 MiB/s".to_owned(),
+        title: format!("Crucible, {RATE} MiB/s"),
         charts: vec![chart],
     }
 }

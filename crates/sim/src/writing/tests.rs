@@ -30,3 +30,26 @@ fn the_judge_tells_good_from_bad() {
         assert_eq!(judgement.lost, 0);
     }
 }
+
+/// While the store stands still, what is in flight stays at the window, and the window where it was.
+#[test]
+fn a_stall_freezes_the_window_and_what_is_in_flight() {
+    for name in ["stall-5s", "stall-60s"] {
+        let family = FAMILIES.iter().find(|family| family.name == name).expect("a known family");
+        for seed in 0..7 {
+            let scenario = family.draw(seed);
+            let (begin, over) = (scenario.judged[0].1, scenario.judged[1].0);
+            let outcome = run_program(&scenario);
+            // What the store had finished before it stood still is acknowledged within moments.
+            let stalled = outcome.samples.iter().filter(|sample| (begin + 0.1..over).contains(&sample.at));
+            let seen: std::collections::BTreeSet<_> = stalled.map(|s| (s.in_flight, s.window)).collect();
+            let [(in_flight, Some(window))] = Vec::from_iter(seen)[..] else {
+                panic!("{name} {seed}: it moves")
+            };
+            assert!(
+                in_flight <= window && in_flight + (1 << 20) > window,
+                "{name} {seed}: {in_flight} of {window}"
+            );
+        }
+    }
+}

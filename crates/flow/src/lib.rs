@@ -10,3 +10,4 @@ pub mod pause;
 pub mod reading;
 pub mod streams;
 pub mod window;
+pub mod writing;

@@ -8,3 +8,4 @@ pub mod peers;
 pub mod plot;
 pub mod scenarios;
 pub mod tables;
+pub mod writing;

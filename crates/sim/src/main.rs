@@ -58,6 +58,26 @@ enum Command {
         #[command(flatten)]
         plots: Plots,
     },
+    /// Many drawn situations of writers, beside what the store takes
+    Writing {
+        /// How many seeds of each
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// Only these; may be given several times
+        #[arg(long)]
+        only: Vec<String>,
+        /// Show every run, not only each family's summary
+        #[arg(long)]
+        runs: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        plots: Plots,
+    },
     /// What it changes when a constant of the control laws is four times as large, or a quarter
     Sensitivity {
         /// How many seeds of each scenario
@@ -89,9 +109,13 @@ fn parse_fixed(text: &str) -> Result<(u64, usize), String> {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Tables { only, json, plots } => show::tables::run(only.as_deref(), json, &plots),
-        Command::Scenarios { runs: false, plots, .. } if plots.are_wanted() => show::fail(
-            &"--plot and --plot-dir draw single runs: add --runs, and --only, --first and --seeds to choose which",
-        ),
+        Command::Scenarios { runs: false, plots, .. } | Command::Writing { runs: false, plots, .. }
+            if plots.are_wanted() =>
+        {
+            show::fail(
+                &"--plot and --plot-dir draw single runs: add --runs, and --only, --first and --seeds to choose which",
+            )
+        }
         Command::Scenarios { seeds, first, only, fixed, runs, series, json, plots } => {
             match families(&only) {
                 Ok(families) => {
@@ -100,6 +124,10 @@ fn main() -> ExitCode {
                 }
                 Err(error) => show::fail(&error),
             }
+        }
+        Command::Writing { seeds, first, only, runs, json, plots } => {
+            let show = show::writing::Show { runs, json, plots: &plots };
+            show::writing::run(&only, first, seeds, show)
         }
         Command::Sensitivity { seeds, only, constants, json } => {
             match families(&only).and_then(|families| Ok((families, find_constants(&constants)?))) {

@@ -39,7 +39,7 @@ pub fn run_all(families: &[Family], first: u64, seeds: u64, make: Make<'_>) -> V
 }
 
 /// Each of these, in their order. Threads take the next one as they become free: some runs take a hundred times as long as others.
-fn in_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut done = Vec::new();

@@ -16,6 +16,7 @@ pub mod plots;
 pub mod scenarios;
 pub mod sensitivity;
 pub mod tables;
+pub mod writing;
 
 /// Says what went wrong; the exit status for it.
 pub fn fail(error: &dyn std::fmt::Display) -> std::process::ExitCode {

@@ -6,7 +6,7 @@ use headrace_sim::tables;
 use serde_json::json;
 use std::process::ExitCode;
 
-const TABLES: [&str; 3] = ["mountpoint", "juicefs", "lustre"];
+const TABLES: [&str; 4] = ["mountpoint", "juicefs", "lustre", "crucible"];
 
 /// All tables, or one. Fails if a bound is broken.
 pub fn run(only: Option<&str>, json: bool, plots: &Plots) -> ExitCode {
@@ -45,6 +45,20 @@ pub fn run(only: Option<&str>, json: bool, plots: &Plots) -> ExitCode {
             values.insert("lustre".to_owned(), json!({ "grids": report, "default": default }));
         } else {
             say!("{}\n{}", report.text(), default.text());
+        }
+    }
+    if wanted("crucible") {
+        let (rates, queues) = (tables::crucible::table(), tables::crucible::queue_table());
+        holds &= rates.holds() && queues.holds();
+        figures.extend([
+            rates.figure("crucible"),
+            queues.figure("crucible-queue"),
+            tables::crucible::figure(),
+        ]);
+        if json {
+            values.insert("crucible".to_owned(), json!({ "writes": rates, "queue": queues }));
+        } else {
+            say!("{}\n{}", rates.text(), queues.text());
         }
     }
     if json {

@@ -1,5 +1,6 @@
 //! The founding tables: what a document measured, what the model makes of the same settings, what the default controller reaches.
 
+pub mod crucible;
 pub mod file_server;
 mod founding;
 pub mod juicefs;

@@ -139,6 +139,127 @@ fn a_disk_that_is_read_only_or_gone_is_done_without() {
     volume.assert_clean();
 }
 
+/// An ext4 file system of its own, on a loop device.
+struct Ext4(PathBuf);
+
+impl Ext4 {
+    fn new(volume: &TestVolume) -> Ext4 {
+        let (image, at) = (volume.scratch().join("image"), volume.scratch().join("ext4"));
+        std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
+        std::fs::create_dir_all(&at).unwrap();
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        run("mount", &["-o", "loop", image.to_str().unwrap(), at.to_str().unwrap()]);
+        Ext4(at)
+    }
+
+    /// As after an error of its device: from now on nothing can be written, open files or not.
+    fn abort(&self) {
+        run("mount", &["-o", "remount,abort", self.0.to_str().unwrap()]);
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn one_of_two_disks_fails_while_it_is_used() {
+    if native_only() {
+        return;
+    }
+    // So many that none of the disks gets them all.
+    const FILES: u64 = 24;
+    const SIZE: usize = MIB + 321;
+    let volume = TestVolume::new(Backing::Local);
+    let (ext4, second) = (Ext4::new(&volume), volume.scratch().join("second"));
+    let options = || {
+        let first = ext4.0.join("cache").display().to_string();
+        let (second, free) = (second.display().to_string(), "1M");
+        let args = ["--cache-dir", &first, "--cache-dir", &second, "--cache-free", free];
+        args.iter().fold(MountOptions::default(), |options, arg| options.arg(*arg))
+    };
+    let directories = |mounted: &Mounted<'_>| -> Vec<Value> {
+        let status = volume.command(&["status", "--json"]).arg(mounted.path()).ok();
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let directories = status["cache"]["directories"].as_array().unwrap().clone();
+        assert_eq!(directories.len(), 2, "{status}");
+        directories
+    };
+    let bytes = |directory: &Value| directory["bytes"].as_u64().unwrap();
+    let warm = |mounted: &Mounted<'_>| volume.command(&["warmup"]).arg(mounted.path()).ok();
+    let mounted = volume.mount_with(&options());
+    for file in 0..FILES {
+        std::fs::write(mounted.join(format!("f{file}")), pattern(file, SIZE)).unwrap();
+    }
+    mounted.unmount();
+    let mounted = volume.mount_with(&options());
+    warm(&mounted);
+    let before = directories(&mounted);
+    assert!(before.iter().all(|directory| bytes(directory) >= SIZE as u64), "both are used: {before:?}");
+    // Open and read by the kernel itself, from either disk, while one fails.
+    let open: Vec<_> =
+        (0..FILES).map(|file| std::fs::File::open(mounted.join(format!("f{file}"))).unwrap()).collect();
+    ext4.abort();
+    for file in FILES..3 * FILES {
+        std::fs::write(mounted.join(format!("f{file}")), pattern(file, SIZE)).unwrap();
+    }
+    let check = |dir: &Path| {
+        for file in 0..3 * FILES {
+            let bytes =
+                std::fs::read(dir.join(format!("f{file}"))).unwrap_or_else(|e| panic!("f{file}: {e}"));
+            assert!(bytes == pattern(file, SIZE), "f{file}");
+        }
+    };
+    check(&mounted.path());
+    let wait = Instant::now();
+    let after = loop {
+        let after = directories(&mounted);
+        if after[0]["failed"].is_string() {
+            break after;
+        }
+        assert!(wait.elapsed() < Duration::from_secs(30), "nobody notices: {after:?}");
+        check(&mounted.path());
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let why = after[0]["failed"].as_str().unwrap();
+    assert!(why.contains("Read-only file system"), "{why}");
+    assert_eq!(after[1]["failed"], Value::Null);
+    // The other one takes over.
+    warm(&mounted);
+    assert!(bytes(&directories(&mounted)[1]) >= 3 * FILES * SIZE as u64, "{:?}", directories(&mounted));
+    for (file, open) in open.iter().enumerate() {
+        let mut bytes = vec![0; SIZE];
+        match std::os::unix::fs::FileExt::read_exact_at(open, &mut bytes, 0) {
+            Ok(()) => assert!(bytes == pattern(file as u64, SIZE), "f{file}"),
+            // Whoever had it open then has the disk's own answer.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EIO), "f{file}: {error}"),
+        }
+    }
+    drop(open);
+    drop_caches();
+    check(&mounted.path());
+    std::fs::write(mounted.join("f0"), pattern(100, SIZE)).unwrap();
+    assert!(std::fs::read(mounted.join("f0")).unwrap() == pattern(100, SIZE));
+    std::fs::write(mounted.join("f0"), pattern(0, SIZE)).unwrap();
+    mounted.unmount();
+    // Mended: it is used again, and nothing on it is believed that has changed meanwhile.
+    run("umount", &[ext4.0.to_str().unwrap()]);
+    let image = volume.scratch().join("image");
+    let repaired = Command::new("fsck.ext4").args(["-f", "-y"]).arg(&image).output().unwrap();
+    assert!(repaired.status.code().is_some_and(|code| code < 4), "{repaired:?}");
+    run("mount", &["-o", "loop", image.to_str().unwrap(), ext4.0.to_str().unwrap()]);
+    let mounted = volume.mount_with(&options());
+    check(&mounted.path());
+    warm(&mounted);
+    let again = directories(&mounted);
+    assert!(again.iter().all(|directory| directory["failed"].is_null() && bytes(directory) > 0), "{again:?}");
+    check(&mounted.path());
+    mounted.unmount();
+    volume.assert_clean();
+}
+
 #[test]
 fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
     if native_only() {

@@ -14,13 +14,16 @@ pub struct Hit {
     pub(super) range: Range<u64>,
     /// Keeps the chunks from being punched.
     pub(super) _users: Vec<Arc<()>>,
+    /// Groups that were not compared with their checksums since the start.
     pub(super) unverified: Vec<(u32, u32)>,
+    /// Groups that may not be on the disk yet.
+    pub(super) volatile: Vec<(u32, u32)>,
 }
 
 impl Hit {
     /// The bytes, if they can be had without waiting for a disk. `None`: [`Self::read`] them.
     pub fn read_now(&self) -> Option<Bytes> {
-        if !self.unverified.is_empty() {
+        if !self.unverified.is_empty() || !self.volatile.is_empty() {
             return None;
         }
         let len = usize::try_from(self.range.end - self.range.start).ok()?;
@@ -41,16 +44,20 @@ impl Hit {
         Some(Bytes::from(bytes))
     }
 
-    /// The bytes, compared with their checksums if that was not done since the start. Blocks. `None` if they are not what they
+    /// The bytes, compared with their checksums if that was not done since the start, or they may not be on the disk yet. Blocks. `None` if they are not what they
     /// were, or cannot be read; then they are not there any more.
     pub fn read(&self) -> Option<Bytes> {
         for (chunk, group) in &self.unverified {
-            match self.entry.check_group(*chunk, *group) {
+            match self.entry.check_group(*chunk, *group, false) {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return None,
             }
         }
         let bytes = self.entry.read_at(&self.range).inspect_err(|error| self.entry.broken("read", error));
-        bytes.ok().map(Bytes::from)
+        let bytes = bytes.ok()?;
+        // Afterwards: what is right now was right when it was read, since what the kernel drops does not come back.
+        let right =
+            |(chunk, group): &(u32, u32)| matches!(self.entry.check_group(*chunk, *group, true), Ok(true));
+        self.volatile.iter().all(right).then(|| Bytes::from(bytes))
     }
 }

@@ -6,8 +6,8 @@
 //! for as long as the print is that of the file's extents now, whatever happened in between, crashes and restores included.
 //!
 //! Files are only ever filled in where nothing was, and punched or removed; so what is present is right or, if the disk has lost
-//! it, found out by its checksum when it is first used after a start. Nothing here is synced for that reason; the index is, a
-//! second behind.
+//! it, found out by its checksum when it is first used after a start. The index is synced, a second behind; files are for one reason only:
+//! what the disk refuses would turn into zeros while it is used ([`Entry::sync`]).
 //!
 //! [`DiskCache`] is the whole; a [`directory`](self) is one disk of it, with an index, a lock and a thread of its own, so that a
 //! disk that hangs or fails takes nothing else with it. Decisions are in [`presence`], [`room`] and [`victim`], without I/O.

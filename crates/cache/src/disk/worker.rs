@@ -1,9 +1,9 @@
 //! The thread of a directory: it writes what comes, makes room, keeps the index up to date and sweeps.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::directory::{Directory, SHARDS, is_full};
@@ -23,6 +23,10 @@ const AHEAD: u64 = 64 << 20;
 const NICENESS: i32 = 15;
 /// How often the disk is asked for its free space.
 const LOOK: Duration = Duration::from_secs(1);
+/// Entries that are remembered to be synced; others are when the kernel is to read them by itself.
+const UNSYNCED: usize = 256;
+/// Entries that wait for the thread that syncs.
+const SYNCING: usize = 16;
 /// How often what has expired is looked for.
 const EXPIRY: Duration = Duration::from_secs(60);
 
@@ -57,6 +61,9 @@ pub(super) struct Worker {
     /// What the index does not know yet, in order.
     ops: Vec<Op>,
     put: HashSet<(Key, u32)>,
+    /// What was written to and is to be synced when nothing more comes: with how often something was written to it.
+    unsynced: HashMap<Key, (Arc<Entry>, u64)>,
+    syncing: SyncSender<Arc<Entry>>,
     /// Since when there is something in `ops`.
     since: Option<Instant>,
     /// Chunks that somebody still reads.
@@ -73,13 +80,19 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(directory: Arc<Directory>, expire: Option<Duration>) -> Worker {
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        expire: Option<Duration>,
+        syncing: SyncSender<Arc<Entry>>,
+    ) -> Worker {
         let now = Instant::now();
         Worker {
             directory,
             expire,
             ops: Vec::new(),
             put: HashSet::new(),
+            unsynced: HashMap::new(),
+            syncing,
             since: None,
             later: Vec::new(),
             looked: now,
@@ -176,6 +189,9 @@ impl Worker {
             Ok(changed) => {
                 if !changed.is_empty() {
                     self.directory.taken(bytes);
+                    if self.unsynced.len() < UNSYNCED {
+                        self.unsynced.entry(fill.entry.key()).or_insert((Arc::clone(&fill.entry), 0));
+                    }
                 }
                 changed.into_iter().for_each(|chunk| self.dirty(Arc::clone(&fill.entry), chunk));
             }
@@ -299,6 +315,7 @@ impl Worker {
         if self.since.is_some_and(|since| since.elapsed() >= BEHIND) {
             self.commit();
         }
+        self.sync_what_rests();
         if self.ops.is_empty() {
             self.directory.close_idle();
         }
@@ -321,6 +338,17 @@ impl Worker {
         }
     }
 
+    /// Hands on what nothing was written to since the last time.
+    fn sync_what_rests(&mut self) {
+        self.unsynced.retain(|_, (entry, before)| {
+            let written = entry.written();
+            if std::mem::replace(before, written) != written {
+                return true;
+            }
+            matches!(self.syncing.try_send(Arc::clone(entry)), Err(TrySendError::Full(_)))
+        });
+    }
+
     fn drop_expired(&mut self) {
         let Some(expire) = self.expire else { return };
         let from = std::mem::take(&mut self.next_expired);
@@ -341,6 +369,12 @@ pub(super) fn start(
     jobs: Receiver<Job>,
     expire: Option<Duration>,
 ) -> io::Result<std::thread::JoinHandle<()>> {
-    let worker = Worker::new(directory, expire);
+    // Beside it: a disk takes its time, and what comes meanwhile is not to be left out for that. It ends with the worker.
+    let (syncing, unsynced) = sync_channel::<Arc<Entry>>(SYNCING);
+    std::thread::Builder::new().name("cache-sync".to_owned()).spawn(move || {
+        let _ = rustix::process::setpriority_process(None, NICENESS);
+        unsynced.iter().for_each(|entry| entry.sync());
+    })?;
+    let worker = Worker::new(directory, expire, syncing);
     std::thread::Builder::new().name("cache".to_owned()).spawn(move || worker.run(&jobs))
 }

@@ -71,7 +71,7 @@ impl Vfs {
                         *passing = Some(Passing::new(pass));
                         true
                     }
-                    Readiness::Unverified | Readiness::Incomplete => false,
+                    Readiness::Unverified | Readiness::Unsynced | Readiness::Incomplete => false,
                 }
             }
             _ => false,
@@ -116,16 +116,19 @@ impl Vfs {
         }
         let entry = self.entry_of(inode)?;
         // Only while nothing is being changed: the copy is cut to the file's length.
-        let (size, unverified) = {
+        let (size, readiness) = {
             let state = inode.state.lock();
             let pass = || entry.pass(state.size, &|chunk| self.print_of(inode.ino, chunk));
-            (state.size, state.dirty.is_clean() && matches!(pass(), Readiness::Unverified))
+            (state.size, if state.dirty.is_clean() { pass() } else { Readiness::Incomplete })
         };
-        if unverified && size <= VERIFY_AT_OPEN {
-            entry.verify();
-        } else if unverified {
-            let entry = Arc::clone(&entry);
-            self.runtime.spawn_blocking(move || entry.verify());
+        let behind = Arc::clone(&entry);
+        match readiness {
+            Readiness::Unverified if size <= VERIFY_AT_OPEN => {
+                entry.verify();
+            }
+            Readiness::Unverified => drop(self.runtime.spawn_blocking(move || behind.verify())),
+            Readiness::Unsynced => drop(self.runtime.spawn_blocking(move || behind.sync())),
+            Readiness::Ready(_) | Readiness::Incomplete => {}
         }
         Some(entry)
     }

@@ -160,6 +160,10 @@ impl Vfs {
                     let _ = vfs.runtime.clone().spawn_blocking(move || vfs.settle_cache()).await;
                 }
             }
+            if let Some(entry) = vfs.entry_of(&inode) {
+                // So that the kernel may read it by itself at the next open.
+                let _ = vfs.runtime.spawn_blocking(move || entry.verify()).await;
+            }
             vfs.warmth(ino)
         }
     }

@@ -2,6 +2,7 @@
 
 mod drop;
 mod store;
+mod sync;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -81,6 +82,9 @@ struct State {
     generation: u64,
     /// New chunks are not to be evicted.
     pinned: bool,
+    /// How often something was written to the file, and how much of that is known to be on the disk.
+    written: u64,
+    synced: u64,
 }
 
 /// The local copy of a file's content or of a segment.
@@ -102,6 +106,8 @@ pub enum Readiness {
     Ready(Pass),
     /// When its checksums have been looked at: [`Entry::verify`].
     Unverified,
+    /// When it is on the disk: [`Entry::sync`].
+    Unsynced,
     /// Something is missing.
     Incomplete,
 }
@@ -142,12 +148,15 @@ impl Entry {
         path: PathBuf,
         records: Vec<(u32, Record)>,
     ) -> Entry {
+        let records_are_none = records.is_empty();
         let chunks = records.into_iter().map(|(chunk, record)| {
             let Record { print, known, pinned, presence } = record;
             let verified = [0; GROUPS as usize / 64];
             (chunk, Chunk { print, known, pinned, presence, valid: false, verified, in_use: Arc::default() })
         });
-        let state = Mutex::new(State { chunks: chunks.collect(), ..State::default() });
+        // Whether what an earlier mount wrote is on the disk, nobody knows.
+        let written = u64::from(!records_are_none);
+        let state = Mutex::new(State { chunks: chunks.collect(), written, ..State::default() });
         let length = AtomicU64::new(file.metadata().map_or(0, |metadata| metadata.len()));
         Entry { key, lane, file: Arc::new(file), path, state, length, verifying: AtomicU32::new(0) }
     }
@@ -253,8 +262,9 @@ impl Entry {
         if range.is_empty() || self.lane.is_failed() {
             return None;
         }
-        let (mut users, mut unverified) = (Vec::new(), Vec::new());
+        let (mut users, mut unverified, mut volatile) = (Vec::new(), Vec::new(), Vec::new());
         let mut state = self.validated(chunks_of(&range), prints)?;
+        let is_synced = state.is_synced();
         for number in chunks_of(&range) {
             let chunk = state.chunks.get_mut(&number)?;
             let blocks = blocks_in(number, &range);
@@ -265,6 +275,9 @@ impl Entry {
                 if !chunk.is_verified(group) {
                     unverified.push((number, group));
                 }
+                if !is_synced {
+                    volatile.push((number, group));
+                }
             }
             users.push(Arc::clone(&chunk.in_use));
             if chunk.known.use_at(now()) {
@@ -273,7 +286,7 @@ impl Entry {
         }
         drop(state);
         self.lane.figures.hit_bytes.add(range.end - range.start);
-        Some(Hit { entry: Arc::clone(self), range, _users: users, unverified })
+        Some(Hit { entry: Arc::clone(self), range, _users: users, unverified, volatile })
     }
 
     /// The first bytes of `range` that are there, as whole blocks as far as it goes; empty at its end if none are.
@@ -339,6 +352,9 @@ impl Entry {
                 if (0..=(blocks.end - 1) / GROUP_BLOCKS).any(|group| !chunk.is_verified(group)) {
                     return Readiness::Unverified;
                 }
+            }
+            if !state.is_synced() {
+                return Readiness::Unsynced;
             }
             // What is behind the end goes if it is out of date, and if not, the end is.
             let behind: Vec<u32> =

@@ -29,6 +29,7 @@ impl Entry {
         let sums = written.is_ok().then(|| sums_of(fill));
         let mut state = self.state.lock();
         state.writing -= 1;
+        state.written += 1;
         written?;
         if state.dead || !self.takes(&mut state, fill) {
             return Ok(Vec::new());

@@ -14,10 +14,12 @@ impl Entry {
         if self.verifying.swap(1, Ordering::AcqRel) != 0 {
             return false;
         }
+        // What is right now may be gone when the disk refuses it.
+        self.sync();
         let chunks: Vec<u32> = self.state.lock().chunks.keys().copied().collect();
         let groups = chunks.into_iter().flat_map(|chunk| (0..GROUPS).map(move |group| (chunk, group)));
         for (chunk, group) in groups {
-            if self.is_dead() || self.check_group(chunk, group).is_err() {
+            if self.is_dead() || self.check_group(chunk, group, false).is_err() {
                 break;
             }
         }
@@ -25,12 +27,17 @@ impl Entry {
         true
     }
 
-    /// Compares a group with its checksum, unless that was done; false if it was wrong. Blocks.
-    pub(in crate::disk) fn check_group(self: &Arc<Self>, number: u32, group: u32) -> io::Result<bool> {
+    /// Compares a group with its checksum, unless that was done and is not to be done `again`; false if it was wrong. Blocks.
+    pub(in crate::disk) fn check_group(
+        self: &Arc<Self>,
+        number: u32,
+        group: u32,
+        again: bool,
+    ) -> io::Result<bool> {
         let (blocks, wanted, _in_use) = {
             let state = self.state.lock();
             let Some(chunk) = state.chunks.get(&number) else { return Ok(false) };
-            if chunk.is_verified(group) {
+            if chunk.is_verified(group) && !again {
                 return Ok(true);
             }
             let blocks: Vec<u32> = blocks_of(group).filter(|block| chunk.presence.contains(*block)).collect();

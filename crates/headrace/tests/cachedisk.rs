@@ -178,7 +178,7 @@ fn one_of_two_disks_fails_while_it_is_used() {
         let first = ext4.0.join("cache").display().to_string();
         let (second, free) = (second.display().to_string(), "1M");
         let args = ["--cache-dir", &first, "--cache-dir", &second, "--cache-free", free];
-        args.iter().fold(MountOptions::default(), |options, arg| options.arg(*arg))
+        args.iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
     };
     let directories = |mounted: &Mounted<'_>| -> Vec<Value> {
         let status = volume.command(&["status", "--json"]).arg(mounted.path()).ok();

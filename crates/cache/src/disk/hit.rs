@@ -47,6 +47,7 @@ impl Hit {
     /// The bytes, compared with their checksums if that was not done since the start, or they may not be on the disk yet. Blocks. `None` if they are not what they
     /// were, or cannot be read; then they are not there any more.
     pub fn read(&self) -> Option<Bytes> {
+        self.entry.sync_inherited();
         for (chunk, group) in &self.unverified {
             match self.entry.check_group(*chunk, *group, false) {
                 Ok(true) => {}

@@ -24,7 +24,7 @@ const NICENESS: i32 = 15;
 /// How often the disk is asked for its free space.
 const LOOK: Duration = Duration::from_secs(1);
 /// Entries that are remembered to be synced; others are when the kernel is to read them by itself.
-const UNSYNCED: usize = 256;
+const UNSYNCED: usize = 1 << 16;
 /// Entries that wait for the thread that syncs.
 const SYNCING: usize = 16;
 /// How often what has expired is looked for.
@@ -62,7 +62,7 @@ pub(super) struct Worker {
     ops: Vec<Op>,
     put: HashSet<(Key, u32)>,
     /// What was written to and is to be synced when nothing more comes: with how often something was written to it.
-    unsynced: HashMap<Key, (Arc<Entry>, u64)>,
+    unsynced: HashMap<Key, u64>,
     syncing: SyncSender<Arc<Entry>>,
     /// Since when there is something in `ops`.
     since: Option<Instant>,
@@ -190,7 +190,7 @@ impl Worker {
                 if !changed.is_empty() {
                     self.directory.taken(bytes);
                     if self.unsynced.len() < UNSYNCED {
-                        self.unsynced.entry(fill.entry.key()).or_insert((Arc::clone(&fill.entry), 0));
+                        self.unsynced.entry(fill.entry.key()).or_default();
                     }
                 }
                 changed.into_iter().for_each(|chunk| self.dirty(Arc::clone(&fill.entry), chunk));
@@ -340,12 +340,14 @@ impl Worker {
 
     /// Hands on what nothing was written to since the last time.
     fn sync_what_rests(&mut self) {
-        self.unsynced.retain(|_, (entry, before)| {
+        self.unsynced.retain(|key, before| {
+            // Closed meanwhile: whoever opens it again does not rely on it.
+            let Some(entry) = self.directory.loaded(*key) else { return false };
             let written = entry.written();
             if std::mem::replace(before, written) != written {
                 return true;
             }
-            matches!(self.syncing.try_send(Arc::clone(entry)), Err(TrySendError::Full(_)))
+            matches!(self.syncing.try_send(entry), Err(TrySendError::Full(_)))
         });
     }
 

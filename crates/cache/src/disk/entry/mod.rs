@@ -148,14 +148,13 @@ impl Entry {
         path: PathBuf,
         records: Vec<(u32, Record)>,
     ) -> Entry {
-        let records_are_none = records.is_empty();
+        // Whether what an earlier mount wrote is on the disk, nobody knows.
+        let written = if records.is_empty() { 0 } else { sync::INHERITED };
         let chunks = records.into_iter().map(|(chunk, record)| {
             let Record { print, known, pinned, presence } = record;
             let verified = [0; GROUPS as usize / 64];
             (chunk, Chunk { print, known, pinned, presence, valid: false, verified, in_use: Arc::default() })
         });
-        // Whether what an earlier mount wrote is on the disk, nobody knows.
-        let written = u64::from(!records_are_none);
         let state = Mutex::new(State { chunks: chunks.collect(), written, ..State::default() });
         let length = AtomicU64::new(file.metadata().map_or(0, |metadata| metadata.len()));
         Entry { key, lane, file: Arc::new(file), path, state, length, verifying: AtomicU32::new(0) }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
+use super::sync::ANEW;
 use super::{Chunk, Entry, State, blocks_in, chunks_of};
 use crate::disk::fill::Fill;
 use crate::disk::presence::{BLOCK, BLOCKS, checksum};
@@ -29,7 +30,7 @@ impl Entry {
         let sums = written.is_ok().then(|| sums_of(fill));
         let mut state = self.state.lock();
         state.writing -= 1;
-        state.written += 1;
+        state.written = (state.written + 1).max(ANEW);
         written?;
         if state.dead || !self.takes(&mut state, fill) {
             return Ok(Vec::new());

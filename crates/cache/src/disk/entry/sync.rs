@@ -6,6 +6,11 @@
 
 use super::{Entry, State};
 
+/// [`State::written`] of an entry that was there before.
+pub(super) const INHERITED: u64 = 1;
+/// The same of a new one, once something was written to it.
+pub(super) const ANEW: u64 = 2;
+
 impl State {
     /// Whether all that was written is on the disk.
     pub(super) fn is_synced(&self) -> bool {
@@ -17,6 +22,14 @@ impl Entry {
     /// How often something was written: so that it can be told whether something was written since.
     pub(in crate::disk) fn written(&self) -> u64 {
         self.state.lock().written
+    }
+
+    /// Syncs it if all that is in it is of an earlier time, and so on the disk most likely. Blocks.
+    pub(in crate::disk) fn sync_inherited(&self) {
+        let inherited = self.state.lock().written == INHERITED;
+        if inherited {
+            self.sync();
+        }
     }
 
     /// Brings what was written to the disk; if the disk has refused some of it, its directory is done without. Blocks.

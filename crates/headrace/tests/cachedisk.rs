@@ -29,6 +29,26 @@ impl Disk {
         run("mount", &["-t", "tmpfs", "-o", "size=24m", "none", at.to_str().unwrap()]);
         Disk(at)
     }
+
+    /// An ext4 file system in an image, and the image.
+    fn ext4(volume: &TestVolume) -> (Disk, PathBuf) {
+        let (image, at) = (volume.scratch().join("image"), volume.scratch().join("ext4"));
+        std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
+        std::fs::create_dir_all(&at).unwrap();
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        let disk = Disk(at);
+        disk.mount(&image);
+        (disk, image)
+    }
+
+    fn mount(&self, image: &Path) {
+        run("mount", &["-o", "loop", image.to_str().unwrap(), self.0.to_str().unwrap()]);
+    }
+
+    /// As after an error of its device: from now on nothing can be written, open files or not.
+    fn abort(&self) {
+        run("mount", &["-o", "remount,abort", self.0.to_str().unwrap()]);
+    }
 }
 
 impl Drop for Disk {
@@ -60,10 +80,14 @@ fn read_all(dir: &Path) {
     }
 }
 
-fn cache(mounted: &Mounted<'_>) -> Value {
+fn directories(mounted: &Mounted<'_>) -> Vec<Value> {
     let status = mounted.volume().command(&["status", "--json"]).arg(mounted.path()).ok();
     let status: Value = serde_json::from_str(&status).unwrap();
-    status["cache"]["directories"][0].clone()
+    status["cache"]["directories"].as_array().unwrap().clone()
+}
+
+fn cache(mounted: &Mounted<'_>) -> Value {
+    directories(mounted).swap_remove(0)
 }
 
 /// The pages that the kernel has, its own and of the disk.
@@ -139,31 +163,6 @@ fn a_disk_that_is_read_only_or_gone_is_done_without() {
     volume.assert_clean();
 }
 
-/// An ext4 file system of its own, on a loop device.
-struct Ext4(PathBuf);
-
-impl Ext4 {
-    fn new(volume: &TestVolume) -> Ext4 {
-        let (image, at) = (volume.scratch().join("image"), volume.scratch().join("ext4"));
-        std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
-        std::fs::create_dir_all(&at).unwrap();
-        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
-        run("mount", &["-o", "loop", image.to_str().unwrap(), at.to_str().unwrap()]);
-        Ext4(at)
-    }
-
-    /// As after an error of its device: from now on nothing can be written, open files or not.
-    fn abort(&self) {
-        run("mount", &["-o", "remount,abort", self.0.to_str().unwrap()]);
-    }
-}
-
-impl Drop for Ext4 {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
 #[test]
 fn one_of_two_disks_fails_while_it_is_used() {
     if native_only() {
@@ -173,19 +172,12 @@ fn one_of_two_disks_fails_while_it_is_used() {
     const FILES: u64 = 24;
     const SIZE: usize = MIB + 321;
     let volume = TestVolume::new(Backing::Local);
-    let (ext4, second) = (Ext4::new(&volume), volume.scratch().join("second"));
+    let ((ext4, image), second) = (Disk::ext4(&volume), volume.scratch().join("second"));
     let options = || {
         let first = ext4.0.join("cache").display().to_string();
         let (second, free) = (second.display().to_string(), "1M");
         let args = ["--cache-dir", &first, "--cache-dir", &second, "--cache-free", free];
         args.iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
-    };
-    let directories = |mounted: &Mounted<'_>| -> Vec<Value> {
-        let status = volume.command(&["status", "--json"]).arg(mounted.path()).ok();
-        let status: Value = serde_json::from_str(&status).unwrap();
-        let directories = status["cache"]["directories"].as_array().unwrap().clone();
-        assert_eq!(directories.len(), 2, "{status}");
-        directories
     };
     let bytes = |directory: &Value| directory["bytes"].as_u64().unwrap();
     let warm = |mounted: &Mounted<'_>| volume.command(&["warmup"]).arg(mounted.path()).ok();
@@ -197,6 +189,7 @@ fn one_of_two_disks_fails_while_it_is_used() {
     let mounted = volume.mount_with(&options());
     warm(&mounted);
     let before = directories(&mounted);
+    assert_eq!(before.len(), 2, "{before:?}");
     assert!(before.iter().all(|directory| bytes(directory) >= SIZE as u64), "both are used: {before:?}");
     // Open and read by the kernel itself, from either disk, while one fails.
     let open: Vec<_> =
@@ -246,10 +239,9 @@ fn one_of_two_disks_fails_while_it_is_used() {
     mounted.unmount();
     // Mended: it is used again, and nothing on it is believed that has changed meanwhile.
     run("umount", &[ext4.0.to_str().unwrap()]);
-    let image = volume.scratch().join("image");
     let repaired = Command::new("fsck.ext4").args(["-f", "-y"]).arg(&image).output().unwrap();
     assert!(repaired.status.code().is_some_and(|code| code < 4), "{repaired:?}");
-    run("mount", &["-o", "loop", image.to_str().unwrap(), ext4.0.to_str().unwrap()]);
+    ext4.mount(&image);
     let mounted = volume.mount_with(&options());
     check(&mounted.path());
     warm(&mounted);

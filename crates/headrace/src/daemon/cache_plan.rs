@@ -67,7 +67,7 @@ impl CachePlan {
     /// The cache of one volume: a directory named by its id in each of the directories.
     pub fn of_volume(&self, volume: Uuid) -> CacheOptions {
         let limit = self.size.map(|size| size / self.directories.len().max(1) as u64);
-        let directory = |base: &PathBuf| CacheDirectory { path: base.join(volume.to_string()), limit };
+        let directory = |base: &PathBuf| CacheDirectory { path: of_volume(base, volume), limit };
         CacheOptions {
             directories: self.directories.iter().map(directory).collect(),
             free: self.free,
@@ -81,7 +81,12 @@ impl CachePlan {
 pub fn directories_of(settings: &CacheSettings, volume: Uuid) -> Vec<PathBuf> {
     let mut bases = settings.cache_dir.clone();
     bases.extend(default_directory().filter(|default| !settings.cache_dir.contains(default)));
-    bases.into_iter().map(|base| base.join(volume.to_string())).collect()
+    bases.iter().map(|base| of_volume(base, volume)).collect()
+}
+
+/// The directory of a volume in one that is for all of them.
+fn of_volume(base: &Path, volume: Uuid) -> PathBuf {
+    base.join(volume.to_string())
 }
 
 /// Where to cache if nobody says; `None` if there is no such place.

@@ -138,10 +138,10 @@ mod tests {
     use std::sync::Arc;
 
     use parking_lot::Mutex;
-    use tokio::runtime::{Builder, Runtime};
 
     use super::*;
-    use crate::daemon::control::server::{Answer, Handler, Server, Steps};
+    use crate::daemon::control::served::{Served, serve};
+    use crate::daemon::control::server::{Answer, Handler, Steps};
     use crate::daemon::warming::Outcome;
 
     /// A daemon that caches files with even numbers, none with odd ones, and never ends with number 99.
@@ -178,34 +178,13 @@ mod tests {
 
     struct Running {
         daemon: Arc<Daemon>,
-        record: Record,
-        runtime: Runtime,
-        _dir: tempfile::TempDir,
+        served: Served,
     }
 
     fn start() -> Running {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("c.sock");
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let daemon = Arc::new(Daemon::default());
-        let server = {
-            let _entered = runtime.enter();
-            Server::bind(&socket).unwrap()
-        };
-        let handler = Arc::clone(&daemon);
-        runtime.spawn(async move { server.run(handler).await });
-        let record = Record {
-            pid: std::process::id(),
-            mountpoint: "/mnt".into(),
-            dev: "0:1".into(),
-            url: "/v".into(),
-            uuid: uuid::Uuid::nil(),
-            name: "v".into(),
-            socket,
-            log_file: None,
-            since: String::new(),
-        };
-        Running { daemon, record, runtime, _dir: dir }
+        let served = serve(Arc::clone(&daemon));
+        Running { daemon, served }
     }
 
     fn file(ino: u64) -> File {
@@ -221,7 +200,7 @@ mod tests {
         let running = start();
         let mut tally = tally(Work::Pin);
         let mut batches = Batches::new(Work::Pin, Some(1 << 20));
-        batches.mount(running.record.clone());
+        batches.mount(running.served.record.clone());
         let mut on = |_: &Tally, _: u64| ();
         // Numbers as long as they can be: a full batch fits into a request.
         let first = u64::MAX - 2999;
@@ -242,7 +221,7 @@ mod tests {
         let running = start();
         let mut tally = tally(Work::Fill);
         let mut batches = Batches::new(Work::Fill, None);
-        batches.mount(running.record.clone());
+        batches.mount(running.served.record.clone());
         let large = File { bytes: BYTES, ..file(2) };
         let _ = batches.add(0, large, &mut tally, &mut |_, _| (), &|| false).unwrap();
         assert_eq!(tally.total().files, 1);
@@ -253,7 +232,7 @@ mod tests {
         let running = start();
         let mut tally = tally(Work::Fill);
         let mut batches = Batches::new(Work::Fill, None);
-        batches.mount(running.record.clone());
+        batches.mount(running.served.record.clone());
         let mut on = |_: &Tally, _: u64| ();
         let _ = batches.add(0, file(99), &mut tally, &mut on, &|| false).unwrap();
         assert!(batches.send_all(&mut tally, &mut on, &|| true).unwrap().is_break());
@@ -264,6 +243,7 @@ mod tests {
             }
         };
         let waited = running
+            .served
             .runtime
             .block_on(async { tokio::time::timeout(std::time::Duration::from_secs(30), given_up).await });
         assert!(waited.is_ok(), "the daemon goes on for nobody");
@@ -272,10 +252,10 @@ mod tests {
     #[test]
     fn a_mount_that_is_gone_is_said() {
         let mut running = start();
-        running.record.socket = "/no/such.sock".into();
+        running.served.record.socket = "/no/such.sock".into();
         let mut tally = tally(Work::Fill);
         let mut batches = Batches::new(Work::Fill, None);
-        batches.mount(running.record.clone());
+        batches.mount(running.served.record.clone());
         let _ = batches.add(0, file(2), &mut tally, &mut |_, _| (), &|| false).unwrap();
         assert!(batches.send_all(&mut tally, &mut |_, _| (), &|| false).is_err());
     }

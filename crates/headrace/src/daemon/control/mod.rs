@@ -2,4 +2,6 @@
 
 pub mod client;
 pub mod protocol;
+#[cfg(test)]
+pub mod served;
 pub mod server;

@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::daemon::control::client::Client;
-    use crate::daemon::registry::Record;
+    use crate::daemon::control::served::{Served, serve};
     use crate::failure::Exit;
 
     struct Echo;
@@ -194,33 +194,8 @@ mod tests {
         }
     }
 
-    struct Running {
-        record: Record,
-        _dir: tempfile::TempDir,
-        _runtime: tokio::runtime::Runtime,
-    }
-
-    fn start() -> Running {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("c.sock");
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let guard = runtime.enter();
-        let server = Server::bind(&socket).unwrap();
-        drop(guard);
-        runtime.spawn(async move { server.run(Arc::new(Echo)).await });
-        let record = Record {
-            pid: std::process::id(),
-            mountpoint: "/mnt".into(),
-            dev: "0:1".into(),
-            url: "/v".into(),
-            uuid: uuid::Uuid::nil(),
-            name: "v".into(),
-            socket,
-            log_file: None,
-            since: String::new(),
-        };
-        Running { record, _dir: dir, _runtime: runtime }
+    fn start() -> Served {
+        serve(Arc::new(Echo))
     }
 
     #[test]

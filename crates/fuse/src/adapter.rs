@@ -147,8 +147,8 @@ impl FileSystem for Arc<Vfs> {
         new_parent: InodeNo,
         new_name: &[u8],
         mode: RenameMode,
-    ) -> Result<()> {
-        now("rename", parent, Vfs::rename(self, parent, name, new_parent, new_name, mode))
+    ) -> Pending<()> {
+        later("rename", parent, Vfs::rename(self, parent, name, new_parent, new_name, mode))
     }
 
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {

@@ -101,7 +101,7 @@ pub trait FileSystem: Send + Sync + 'static {
         new_parent: InodeNo,
         new_name: &[u8],
         mode: RenameMode,
-    ) -> Result<()>;
+    ) -> Pending<()>;
     /// A symbolic link's target.
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>>;
 

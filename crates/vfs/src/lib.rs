@@ -5,6 +5,7 @@
 
 mod admission;
 mod background;
+mod backpressure;
 mod caching;
 mod data;
 mod error;
@@ -23,6 +24,7 @@ mod status;
 mod streaming;
 mod vfs;
 
+pub use backpressure::WriteQueue;
 pub use caching::{
     CacheDirectory, CacheDirectoryStatus, CacheOptions, CacheStatus, FreeSpace, Pace, Passthrough, Warmth,
 };

@@ -20,8 +20,9 @@ impl Vfs {
 
         self.fetcher.figures().collect(into);
 
+        self.backpressure.figures().collect(into);
         let help = "Writers that wait for their data to be accepted";
-        into.gauge("headrace_waiting_writers", help, Unit::None, self.admission.waiting() as f64);
+        into.gauge("headrace_waiting_writers", help, Unit::None, self.waiting_writers() as f64);
         let help = "Written data that is not in extents yet, as counted in its budget";
         into.gauge("headrace_dirty_bytes", help, Unit::Bytes, self.admission.used() as f64);
         let help = "Written data that is accepted before writers wait";

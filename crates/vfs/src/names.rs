@@ -158,21 +158,35 @@ impl Vfs {
         Ok(self.referenced(attr))
     }
 
-    /// Renames, as `renameat2`.
+    /// Renames, as `renameat2`. What was written to a file that takes another's place is stored first: programs that replace a file so
+    /// are to find the old or the new one after a crash, although they did not ask for the new one to be durable. Dropping the future
+    /// before it is ready leaves the names as they were.
     pub fn rename(
-        &self,
+        self: &Arc<Self>,
         parent: InodeNo,
         name: &[u8],
         new_parent: InodeNo,
         new_name: &[u8],
         mode: RenameMode,
-    ) -> Result<()> {
-        self.writable()?;
-        let renamed = self.meta().rename(parent, name, new_parent, new_name, mode)?;
-        if let Some(replaced) = &renamed.replaced {
-            self.lost_a_name(replaced);
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let vfs = Arc::clone(self);
+        let (name, new_name) = (name.to_vec(), new_name.to_vec());
+        async move {
+            vfs.writable()?;
+            if mode != RenameMode::NoReplace
+                && let Ok(moved) = vfs.meta().lookup(parent, &name)
+                && let Some(inode) = vfs.inodes.find(moved.ino)
+                && !inode.state.lock().dirty.is_clean()
+                && vfs.meta().lookup(new_parent, &new_name).is_ok()
+            {
+                vfs.commit_pending(&inode).await?;
+            }
+            let renamed = vfs.meta().rename(parent, &name, new_parent, &new_name, mode)?;
+            if let Some(replaced) = &renamed.replaced {
+                vfs.lost_a_name(replaced);
+            }
+            Ok(())
         }
-        Ok(())
     }
 
     /// A symbolic link's target.

@@ -3,6 +3,7 @@
 use headrace_volume::{LogStatus, ScrubStatus};
 use serde::Serialize;
 
+use crate::backpressure::WriteQueue;
 use crate::error::Result;
 use crate::memory::MemoryUse;
 use crate::vfs::Vfs;
@@ -43,8 +44,10 @@ pub struct Status {
     pub dirty_limit: u64,
     /// Memory by pool.
     pub memory: MemoryUse,
-    /// Writers waiting for the write budget.
+    /// Writers that wait: for the store to take what was written before, or for memory.
     pub waiting_writers: u64,
+    /// What was written and is on its way to the store.
+    pub write_queue: WriteQueue,
     /// Sealed bytes in the metadata engine that wait for the packer.
     pub inline_bytes: u64,
     /// Metadata bytes that are not durable yet.
@@ -93,6 +96,10 @@ impl Vfs {
         })
     }
 
+    pub(crate) fn waiting_writers(&self) -> u64 {
+        (self.backpressure.waiting() + self.admission.waiting()) as u64
+    }
+
     /// Figures of this moment.
     pub fn status(&self) -> Status {
         let engine = self.volume.engine.stats();
@@ -105,7 +112,8 @@ impl Vfs {
             dirty_bytes: self.admission.used(),
             dirty_limit: self.admission.limit(),
             memory: self.memory(),
-            waiting_writers: self.admission.waiting() as u64,
+            waiting_writers: self.waiting_writers(),
+            write_queue: self.backpressure.figures(),
             inline_bytes: self.meta().inline_bytes(),
             metadata_pending_bytes: engine.pending_bytes,
             metadata_disk_bytes: engine.disk_bytes,

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::background::Background;
+use crate::backpressure::Backpressure;
 use crate::caching::Cache;
 use crate::data::outage::Outage;
 use crate::error::{Error, Result};
@@ -44,8 +45,10 @@ pub struct Vfs {
     pub(crate) orphans: Orphans,
     /// What of the process's memory is for what.
     pub(crate) plan: MemoryPlan,
-    /// Written data.
+    /// Memory of written data.
     pub(crate) admission: Arc<Admission>,
+    /// Who may write how much when.
+    pub(crate) backpressure: Arc<Backpressure>,
     /// Data of writes that wait for a place in it.
     pub(crate) intake: Arc<Intake>,
     /// Uploads at one time.
@@ -90,6 +93,7 @@ impl Vfs {
             lookups: Lookups::new(),
             orphans: Orphans::default(),
             admission: Admission::new(plan.dirty),
+            backpressure: Backpressure::new(&plan),
             intake,
             uploads: Arc::new(Semaphore::new(UPLOADS)),
             upload_bytes: Admission::new(plan.uploads),

@@ -288,9 +288,11 @@ impl Writing {
     fn give_back(&mut self, file: FileId, amount: Amount) {
         let Some(account) = self.files.get_mut(&file) else { return };
         let gathered = account.gathered;
-        debug_assert!(gathered.bytes >= amount.bytes && gathered.operations >= amount.operations);
+        debug_assert!(gathered.bytes >= amount.bytes);
         let bytes = amount.bytes.min(gathered.bytes);
-        let amount = Amount { bytes, operations: amount.operations.min(gathered.operations) };
+        // Of operations that leave no byte nothing would ever be sent. And a part has taken its share of them, rounded.
+        let most = if bytes == gathered.bytes { u64::MAX } else { amount.operations };
+        let amount = Amount { bytes, operations: most.min(gathered.operations) };
         account.gathered.take(amount);
         self.gathered.take(amount);
         self.stats.withdrawn.add(amount);

@@ -146,6 +146,6 @@ pub(super) fn rename2(call: &Call<'_>) -> Outcome {
 fn rename_to(call: &Call<'_>, mut args: Args<'_>, new_parent: u64, mode: RenameMode) -> Outcome {
     let name = args.name()?;
     let new_name = args.name()?;
-    call.fs().rename(call.node(), name, InodeNo(new_parent), new_name, mode)?;
-    Ok(Answer::Empty)
+    let renamed = call.fs().rename(call.node(), name, InodeNo(new_parent), new_name, mode);
+    Answer::later(renamed, true, |()| Answer::Empty)
 }

@@ -257,27 +257,30 @@ impl FileSystem for MemFs {
         new_parent: InodeNo,
         new_name: &[u8],
         mode: RenameMode,
-    ) -> Result<()> {
-        let mut state = self.state();
-        let moved = state.find(parent, name)?;
-        let target = state.find(new_parent, new_name).ok();
-        match (mode, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
-            (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
-            (RenameMode::Exchange, Some(other)) => {
-                state.remove(parent, name)?;
-                state.remove(new_parent, new_name)?;
-                state.enter(parent, name, other)?;
-                return state.enter(new_parent, new_name, moved);
+    ) -> Pending<()> {
+        let renamed = || {
+            let mut state = self.state();
+            let moved = state.find(parent, name)?;
+            let target = state.find(new_parent, new_name).ok();
+            match (mode, target) {
+                (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
+                (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
+                (RenameMode::Exchange, Some(other)) => {
+                    state.remove(parent, name)?;
+                    state.remove(new_parent, new_name)?;
+                    state.enter(parent, name, other)?;
+                    return state.enter(new_parent, new_name, moved);
+                }
+                (_, Some(replaced)) => {
+                    state.remove(new_parent, new_name)?;
+                    state.drop_name(replaced)?;
+                }
+                (_, None) => {}
             }
-            (_, Some(replaced)) => {
-                state.remove(new_parent, new_name)?;
-                state.drop_name(replaced)?;
-            }
-            (_, None) => {}
-        }
-        state.remove(parent, name)?;
-        state.enter(new_parent, new_name, moved)
+            state.remove(parent, name)?;
+            state.enter(new_parent, new_name, moved)
+        };
+        Box::pin(std::future::ready(renamed()))
     }
 
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {

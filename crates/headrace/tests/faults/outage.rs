@@ -244,13 +244,17 @@ fn a_process_that_waits_can_be_killed_and_interrupted() {
             "head -c 4000000 /dev/zero > synced-$$ & \
              until [ \"$(stat -c %s synced-$$)\" = 4000000 ]; do sleep .1; done; exec sync synced-$$",
         ),
-        ("close", "head", "exec head -c 4000000 /dev/zero > closed-$$"),
+        (
+            "taking the place of another file",
+            "mv",
+            "echo old > kept-$$; head -c 4000000 /dev/zero > new-$$; exec mv new-$$ kept-$$",
+        ),
         ("a cold read", "cat", "exec cat cold"),
         (
             "truncation",
             "truncate",
-            "head -c 20000000 /dev/zero > cut-$$ & \
-             until [ \"$(stat -c %s cut-$$)\" = 20000000 ]; do sleep .1; done; exec truncate -s 1M cut-$$",
+            "head -c 2000000 /dev/zero > cut-$$; sync cut-$$ & \
+             sleep .5; exec truncate -s 1M cut-$$",
         ),
         ("a write that finds no memory", "cat", "exec cat /dev/zero > endless-$$"),
     ] {

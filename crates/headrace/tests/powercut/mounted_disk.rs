@@ -196,13 +196,16 @@ impl FileSystem for Front {
         new_parent: InodeNo,
         new_name: &[u8],
         mode: RenameMode,
-    ) -> Result<()> {
+    ) -> Pending<()> {
         let replace = match mode {
-            RenameMode::Replace => Replace::Yes,
-            RenameMode::NoReplace => Replace::No,
-            RenameMode::Exchange => return Err(Errno::EINVAL),
+            RenameMode::Replace => Ok(Replace::Yes),
+            RenameMode::NoReplace => Ok(Replace::No),
+            RenameMode::Exchange => Err(Errno::EINVAL),
         };
-        self.disk.rename(parent.0, name, new_parent.0, new_name, replace).map_err(errno)
+        let renamed = replace.and_then(|replace| {
+            self.disk.rename(parent.0, name, new_parent.0, new_name, replace).map_err(errno)
+        });
+        Box::pin(std::future::ready(renamed))
     }
 
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {

@@ -9,6 +9,17 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long a round waits for what it has sent on its way. A store that takes nothing must not keep the rest from being flushed.
 const ROUND: Duration = Duration::from_secs(5);
 
+/// Why it flushes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Writers wait although little is on its way: it is told whenever that comes to be so.
+    Window,
+    /// Writers wait for memory.
+    Memory,
+    /// Something is old, or nobody has it open any more.
+    Time,
+}
+
 pub(super) async fn run(weak: Weak<Vfs>) {
     loop {
         {
@@ -16,26 +27,34 @@ pub(super) async fn run(weak: Weak<Vfs>) {
             if vfs.background.stopping() {
                 return;
             }
-            let pressure = tokio::select! {
-                () = vfs.admission.pressure.notified() => true,
-                () = vfs.background.flusher.notified() => false,
-                () = tokio::time::sleep(TICK) => false,
+            let cause = tokio::select! {
+                () = vfs.backpressure.send.notified() => Cause::Window,
+                () = vfs.admission.pressure.notified() => Cause::Memory,
+                () = vfs.background.flusher.notified() => Cause::Time,
+                () = tokio::time::sleep(TICK) => Cause::Time,
             };
             if vfs.background.stopping() {
                 return;
             }
             let (now, age) = (Instant::now(), vfs.options.writeback_age);
-            let everything = pressure && vfs.admission.waiting() > 0;
-            let flushed = vfs.flush_behind(ROUND, |inode| {
+            let everything = match cause {
+                Cause::Window => vfs.backpressure.waiting() > 0,
+                Cause::Memory => vfs.admission.waiting() > 0,
+                Cause::Time => false,
+            };
+            let sent = vfs.send_behind(|inode| {
                 let old = |since: Instant| now.saturating_duration_since(since) >= age;
                 everything
                     || (vfs.inodes.is_unpinned(inode.ino) || inode.state.lock().dirty_since.is_some_and(old))
             });
-            tokio::select! {
-                biased;
-                () = flushed => {}
-                // Something else is to be flushed, or this is the end: what is on its way needs no watching.
-                () = vfs.background.flusher.notified() => vfs.background.wake_flusher(),
+            if cause != Cause::Window {
+                tokio::select! {
+                    biased;
+                    () = vfs.settled_behind(&sent, ROUND) => {}
+                    // Something else is to be flushed, or this is the end: what is on its way needs no watching.
+                    () = vfs.background.flusher.notified() => vfs.background.wake_flusher(),
+                    () = vfs.backpressure.send.notified() => vfs.backpressure.send.notify_one(),
+                }
             }
             if vfs.background.stopping() {
                 return;

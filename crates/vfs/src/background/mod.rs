@@ -6,7 +6,7 @@ mod reclaim;
 mod scrub;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ pub(crate) struct Background {
     /// Where the scrub is.
     scrubbed: Mutex<Option<ScrubStatus>>,
     flusher: Notify,
+    /// Bytes of files that were closed with something pending, since the flusher was last woken for them.
+    closed: AtomicU64,
     fragmented: Mutex<HashSet<(InodeNo, u32)>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
@@ -154,6 +156,15 @@ impl Background {
     /// Something should be flushed soon.
     pub(crate) fn wake_flusher(&self) {
         self.flusher.notify_one();
+    }
+
+    /// A file was closed of which so many bytes are pending. They are flushed with the next round, or when those of all such files fill a
+    /// segment of `batch` bytes: together they need fewer requests.
+    pub(crate) fn closed(&self, bytes: u64, batch: u64) {
+        if self.closed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= batch {
+            self.closed.store(0, Ordering::Relaxed);
+            self.wake_flusher();
+        }
     }
 
     /// A chunk has so many extents that reading it is slow.

@@ -25,9 +25,7 @@ pub(super) fn run(weak: Weak<Vfs>) {
 impl Vfs {
     fn reclaim(&self, ino: InodeNo) {
         if let Some(inode) = self.inodes.find(ino) {
-            let mut state = inode.state.lock();
-            let (before, after) = state.dirty.discard(0, u64::MAX);
-            self.admission.adjust(before, after);
+            self.discard_pending(ino, &mut inode.state.lock(), 0);
         }
         match self.meta().reclaim(ino) {
             Ok(()) | Err(MetaError::NotFound | MetaError::Stale) => {}

@@ -23,7 +23,9 @@ const INLINE_LIMIT: u64 = 1 << 30;
 const FLUSH_WIDTH: usize = 16;
 
 impl Vfs {
-    /// One descriptor of an open file was closed: its bytes become extents, visible to every later open. Not necessarily durable.
+    /// One descriptor of an open file was closed: its bytes are visible to every later open, and become extents soon. Not necessarily
+    /// durable. Where others may open the file without asking this process, or the store is known not to take data, they are extents
+    /// when this is done.
     ///
     /// # Errors
     /// A failure that this open file has not heard of, or that its bytes could not be stored in time. They are kept and tried again.
@@ -39,7 +41,11 @@ impl Vfs {
                 return Ok(());
             }
             open.unheard_at_close()?;
-            vfs.commit_pending(&open.inode).await
+            if vfs.exclusive() && !vfs.outage.is_on() {
+                vfs.hand_over(&open.inode).await
+            } else {
+                vfs.commit_pending(&open.inode).await
+            }
         }
     }
 
@@ -88,6 +94,29 @@ impl Vfs {
         self.batches_settled(inode, &patience).await
     }
 
+    /// Leaves what was written to a file to be flushed behind, together with others; what is small goes into metadata at once.
+    ///
+    /// # Errors
+    /// What was written through a mapping cannot be read.
+    async fn hand_over(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+        self.take_mapped_changes(inode).await?;
+        let pending = inode.state.lock().dirty.pending_len();
+        if self.fits_metadata(pending) {
+            let patience = Patience::new("waiting for others who change the file");
+            let _exclusive = self.in_time(&patience, inode.exclusive.lock()).await?;
+            self.take_pending(inode);
+        } else {
+            self.background.closed(pending, self.plan.batch);
+        }
+        Ok(())
+    }
+
+    /// Whether so many pending bytes go into the metadata engine.
+    fn fits_metadata(&self, pending: u64) -> bool {
+        (1..=u64::from(self.volume.superblock.inline_max)).contains(&pending)
+            && self.meta().inline_bytes() < INLINE_LIMIT
+    }
+
     /// The same for a caller that holds [`Inode::exclusive`].
     pub(crate) async fn commit_pending_exclusive(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
         self.take_mapped_changes(inode).await?;
@@ -97,14 +126,11 @@ impl Vfs {
 
     /// Sends everything that is pending on its way.
     pub(super) fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
-        let inline_max = u64::from(self.volume.superblock.inline_max);
-        let room = self.meta().inline_bytes() < INLINE_LIMIT;
         let small = {
             let mut state = inode.state.lock();
-            let pending = state.dirty.pending_len();
             // Few bytes go into the metadata engine. Their commit waits for the batches that were taken before them.
-            if pending > 0 && pending <= inline_max && room {
-                state.dirty.take_batch(u64::MAX)
+            if self.fits_metadata(state.dirty.pending_len()) {
+                self.take_batch(inode, &mut state, u64::MAX)
             } else {
                 self.take_all(inode, &mut state);
                 None
@@ -169,8 +195,8 @@ impl Vfs {
         self.commit_stored(inode);
     }
 
-    /// Sends the files that `which` chooses on their way, and waits for them, but not longer than `at_most`.
-    pub(crate) async fn flush_behind(self: &Arc<Self>, at_most: Duration, which: impl Fn(&Inode) -> bool) {
+    /// Sends the files that `which` chooses on their way, those that were written first before others; says which.
+    pub(crate) fn send_behind(self: &Arc<Self>, which: impl Fn(&Inode) -> bool) -> Vec<Arc<Inode>> {
         let mut dirty: Vec<_> = self.inodes.all().into_iter().filter(|inode| which(inode)).collect();
         dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
         dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
@@ -193,8 +219,13 @@ impl Vfs {
             }
         }
         self.take_together(small);
+        started
+    }
+
+    /// Waits for files that are on their way, but not longer than `at_most`.
+    pub(crate) async fn settled_behind(&self, files: &[Arc<Inode>], at_most: Duration) {
         let patience = Patience::new("flushing behind");
-        let settled = futures::stream::iter(&started).for_each_concurrent(None, async |inode| {
+        let settled = futures::stream::iter(files).for_each_concurrent(None, async |inode| {
             // Whoever wrote it is told, and the log was.
             let _ = self.batches_settled(inode, &patience).await;
             self.inodes.evict(inode.ino);

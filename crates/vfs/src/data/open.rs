@@ -84,9 +84,9 @@ impl Vfs {
             drop(open);
             if inode.unlinked.load(Ordering::Relaxed) {
                 self.settle(ino);
-            } else if !self.inodes.evict(ino) && self.inodes.is_unpinned(ino) {
-                // Something is still to be flushed (a shared mapping, or a failure): soon, and without keeping anybody.
-                self.background.wake_flusher();
+            } else {
+                // Something may still be to be flushed: soon, and without keeping anybody.
+                self.inodes.evict(ino);
             }
         }
     }

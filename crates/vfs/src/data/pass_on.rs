@@ -79,7 +79,7 @@ impl Vfs {
             let size = state.size;
             let Some(passing) = state.passing.as_mut().filter(|_| offset < size) else { return Ok(()) };
             if let Some(bytes) = passing.mapped_changes(group, size)? {
-                self.accept(&mut state, offset, &charge.attach(bytes));
+                self.accept(inode.ino, &mut state, offset, &charge.attach(bytes), None);
             }
         }
         Ok(())

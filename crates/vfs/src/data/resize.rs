@@ -37,8 +37,7 @@ impl Vfs {
         self.cached_bytes_changed(ino, kept..u64::MAX);
         state.size = size;
         state.mtime = None;
-        let (before, after) = state.dirty.discard(size, u64::MAX);
-        self.admission.adjust(before, after);
+        self.discard_pending(ino, &mut state, size);
         state.passing_change(|passing| passing.resize(size))
     }
 

@@ -50,7 +50,7 @@ impl Vfs {
         }
         let batches: Vec<_> = members
             .iter_mut()
-            .filter_map(|(inode, state)| Some((Arc::clone(inode), state.dirty.take_batch(u64::MAX)?)))
+            .filter_map(|(inode, state)| Some((Arc::clone(inode), self.take_batch(inode, state, u64::MAX)?)))
             .collect();
         // While all are held: so that its number lies between those of earlier and of later batches of each.
         let segment = self.volume.begin_segment();

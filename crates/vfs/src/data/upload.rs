@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headrace_flow::memory::MemoryPlan;
-use headrace_layout::{SegmentBuilder, SegmentId};
+use headrace_layout::{InodeNo, SegmentBuilder, SegmentId};
 use headrace_meta::{DataCommit, NewData, NewExtent};
 use headrace_volume::PendingSegment;
 
@@ -23,7 +23,7 @@ impl Vfs {
         let segment = self.plan.batch;
         let mut state = inode.state.lock();
         while state.dirty.pending_len() >= segment {
-            let Some(batch) = state.dirty.take_batch(segment) else { break };
+            let Some(batch) = self.take_batch(inode, &mut state, segment) else { break };
             self.spawn_upload(inode, batch);
         }
     }
@@ -31,9 +31,24 @@ impl Vfs {
     /// Takes and uploads everything that is pending.
     pub(crate) fn take_all(self: &Arc<Self>, inode: &Arc<Inode>, state: &mut FileState) {
         let segment = self.plan.batch;
-        while let Some(batch) = state.dirty.take_batch(segment) {
+        while let Some(batch) = self.take_batch(inode, state, segment) {
             self.spawn_upload(inode, batch);
         }
+    }
+
+    /// Takes up to about `max` pending bytes, which are on their way from now on.
+    pub(super) fn take_batch(&self, inode: &Inode, state: &mut FileState, max: u64) -> Option<Batch> {
+        let batch = state.dirty.take_batch(max)?;
+        state.parts.insert(batch.id, self.backpressure.sent(inode.ino, batch.len()));
+        Some(batch)
+    }
+
+    /// Forgets what is pending of a file from `start` on.
+    pub(crate) fn discard_pending(&self, ino: InodeNo, state: &mut FileState, start: u64) {
+        let len = state.dirty.pending_len();
+        let (before, after) = state.dirty.discard(start, u64::MAX);
+        self.admission.adjust(before, after);
+        self.backpressure.adjust(ino, len, state.dirty.pending_len());
     }
 
     fn spawn_upload(self: &Arc<Self>, inode: &Arc<Inode>, batch: Batch) {
@@ -77,7 +92,14 @@ impl Vfs {
                 Err(error) => Err(error.clone()),
             };
             let error = match put {
-                Ok(()) => break,
+                Ok(()) => {
+                    // The store is free for more, whatever its commit waits for.
+                    for (inode, id, _) in &files {
+                        let part = inode.state.lock().parts.get(id).copied();
+                        part.into_iter().for_each(|part| self.backpressure.stored(part));
+                    }
+                    break;
+                }
                 Err(error) => error,
             };
             let first = files.first().map_or(0, |(inode, ..)| inode.ino.0);
@@ -217,6 +239,7 @@ impl Vfs {
             self.cached_bytes_changed(inode.ino, range);
         }
         let released = state.dirty.committed(id);
+        let part = state.parts.remove(&id);
         if state.mtime == mtime && state.dirty.is_clean() {
             state.mtime = None;
         }
@@ -224,6 +247,7 @@ impl Vfs {
             state.dirty_since = None;
         }
         drop(state);
+        part.into_iter().for_each(|part| self.backpressure.committed(part));
         self.admission.release(released);
     }
 }

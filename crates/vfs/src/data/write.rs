@@ -12,6 +12,7 @@ use headrace_meta::{MetaError, SetAttr, Time};
 
 use super::patience::Patience;
 use crate::admission::Charge;
+use crate::backpressure::Place;
 use crate::error::{Error, Result};
 use crate::handles::{FileId, OpenFile};
 use crate::inode::{FileState, Inode};
@@ -46,11 +47,11 @@ impl Vfs {
                 return Ok(0);
             }
             vfs.lender.written();
-            let (charge, data) = {
+            let ((place, charge), data) = {
                 let admitted = vfs.admitted(&open, u64::from(len));
                 tokio::pin!(admitted);
                 match futures::poll!(&mut admitted) {
-                    Poll::Ready(charge) => (charge?, data),
+                    Poll::Ready(admitted) => (admitted?, data),
                     Poll::Pending => {
                         let waiting = vfs.intake.take(data);
                         (admitted.await?, waiting.back()?)
@@ -66,7 +67,7 @@ impl Vfs {
             let pending = {
                 let mut state = inode.state.lock();
                 state.passing_change(|passing| passing.write(offset, &data))?;
-                vfs.accept(&mut state, offset, &data);
+                vfs.accept(inode.ino, &mut state, offset, &data, Some(place));
                 state.dirty.pending_len()
             };
             inode.atime_until.store(i64::MIN, Ordering::Relaxed);
@@ -80,25 +81,39 @@ impl Vfs {
         }
     }
 
-    /// Takes written bytes in.
-    pub(super) fn accept(&self, state: &mut FileState, offset: u64, data: &Bytes) {
-        let before = state.dirty.charge();
+    /// Takes written bytes in; `place`: the leave to do so, if it was asked for.
+    pub(super) fn accept(
+        &self,
+        ino: InodeNo,
+        state: &mut FileState,
+        offset: u64,
+        data: &Bytes,
+        place: Option<Place>,
+    ) {
+        let before = (state.dirty.charge(), state.dirty.pending_len());
         state.dirty.write(offset, data);
-        let after = state.dirty.charge();
-        self.admission.adjust(before, after);
+        self.admission.adjust(before.0, state.dirty.charge());
+        let more = state.dirty.pending_len().saturating_sub(before.1);
+        match place {
+            Some(place) => place.written(more),
+            None => self.backpressure.adjust(ino, 0, more),
+        }
         state.size = state.size.max(offset + data.len() as u64);
         state.mtime = Some(Time::now());
         state.dirty_since.get_or_insert_with(Instant::now);
     }
 
-    /// A place in the write budget.
+    /// Leave to write, and the memory for it.
     ///
     /// # Errors
     /// A failure that this open file has not heard of; the store's refusal, if it takes nothing; that nothing was stored for the store's
     /// deadline.
-    async fn admitted(&self, open: &OpenFile, len: u64) -> Result<Charge> {
-        let patience = Patience::new("waiting for memory to write to");
-        let place = self.admission.acquire(len);
+    async fn admitted(&self, open: &OpenFile, len: u64) -> Result<(Place, Charge)> {
+        let patience = Patience::new("waiting for the store to take what was written before");
+        let place = async {
+            let place = self.backpressure.admit(open.inode.ino, len).await?;
+            Ok((place, self.admission.acquire(len).await))
+        };
         tokio::pin!(place);
         loop {
             let failed = self.outage.failed.notified();
@@ -111,12 +126,12 @@ impl Vfs {
             let either = async {
                 tokio::select! {
                     biased;
-                    charge = &mut place => Some(charge),
+                    place = &mut place => Some(place),
                     () = failed => None,
                 }
             };
-            if let Some(charge) = self.in_time(&patience, either).await? {
-                return Ok(charge);
+            if let Some(place) = self.in_time(&patience, either).await? {
+                return place;
             }
         }
     }

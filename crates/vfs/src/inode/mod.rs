@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Instant;
 
 use headrace_cache::disk::Entry;
+use headrace_flow::writing::PartId;
 use headrace_layout::{InodeNo, SegmentId};
 use headrace_meta::{Attr, NewExtent, Time};
 use headrace_volume::PendingSegment;
@@ -67,6 +68,8 @@ pub(crate) struct FileState {
     pub failures: Failures,
     /// Since when there has been something to flush.
     pub dirty_since: Option<Instant>,
+    /// What the batches that are not committed are to [`crate::backpressure`].
+    pub parts: HashMap<BatchId, PartId>,
     /// Batches whose bytes are stored, waiting for their turn to be committed.
     pub stored: HashMap<BatchId, StoredBatch>,
     /// Somebody will try again to commit.
@@ -97,6 +100,7 @@ impl Inode {
                 mtime: None,
                 failures: Failures::default(),
                 dirty_since: None,
+                parts: HashMap::new(),
                 stored: HashMap::new(),
                 commit_again: false,
             }),

@@ -4,6 +4,9 @@
 //! at once: what is measured is then what the window lets through. That shows only in that more in flight brings more. So where few parts
 //! fit the window it is made half as large again for a while: what brings more is kept, and tried further; what does not is taken back.
 //! Where many fit, a part that takes longer than the window reaches is impossible, and nothing is tried.
+//!
+//! At first it doubles for as long as that brings a quarter more, as BBR does (Cardwell et al., 2016): files are often written before
+//! steps of half as much would have found what the store takes.
 
 use std::time::Duration;
 
@@ -25,6 +28,10 @@ const RISEN: f64 = 1.5;
 const ROUNDS: u32 = 4;
 /// And at least so long.
 const LEAST: Duration = Duration::from_millis(400);
+/// What twice as much must bring at first to be kept.
+const GROWS: f64 = 1.25;
+/// Times that a part takes, until what was sent since the last doubling has come back.
+const DOUBLED: u32 = 2;
 /// After a trial without success, the next at the same rate comes so late; then after twice that, and so on.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The longest such time.
@@ -38,6 +45,8 @@ const MOST: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
+    /// Doubled since then, when `window` bytes in flight brought `rate`.
+    Starting { since: Duration, rate: f64, window: u64 },
     /// Until throughput does not rise any more.
     Settling { since: Duration, rate: f64 },
     /// More is in flight than `before`, when there was `rate`; until so many more bytes were acknowledged.
@@ -75,7 +84,7 @@ pub struct Reach {
 impl Reach {
     /// Never less than `least`.
     pub fn new(least: Duration) -> Reach {
-        let phase = Phase::Settling { since: Duration::ZERO, rate: 0.0 };
+        let phase = Phase::Starting { since: Duration::ZERO, rate: 0.0, window: 0 };
         Reach { least, reach: least, phase, wait: AGAIN, anew: None }
     }
 
@@ -89,6 +98,17 @@ impl Reach {
         let rate = seen.rate as f64;
         let round = seen.took.saturating_mul(ROUNDS).max(LEAST);
         match &mut self.phase {
+            Phase::Starting { since, rate: before, window } => {
+                let doubled = seen.took.saturating_mul(DOUBLED);
+                if rate > *before * GROWS {
+                    (*since, *before, *window) = (now, rate, seen.window);
+                    self.reach = reaching(2.0 * seen.window as f64, seen).max(self.least);
+                } else if now.saturating_sub(*since) >= doubled {
+                    let seen = Seen { rate: seen.rate.max(*before as u64), ..seen };
+                    self.reach = reaching(*window as f64, seen).max(self.least);
+                    self.phase = Phase::Settling { since: now, rate };
+                }
+            }
             Phase::Settling { since, rate: before } => {
                 // A part more or less at the end of an interval is no change.
                 let settled = SETTLED.max(1.0 + seen.part as f64 / seen.window.max(1) as f64);
@@ -145,10 +165,8 @@ impl Reach {
     /// Throughput does not change any more: tries whether more in flight brings more.
     fn settled(&mut self, now: Duration, seen: Seen) {
         let rate = seen.rate as f64;
-        let half_more = seen.window as f64 * 1.5 - seen.part as f64;
         // What reaches no further than a part takes lets one part more in each time.
-        let wanted = (half_more / rate.max(1.0)).max(seen.took.as_secs_f64() * BEYOND);
-        let wanted = Duration::try_from_secs_f64(wanted).unwrap_or(MOST).min(MOST);
+        let wanted = reaching(seen.window as f64 * 1.5, seen).max(seen.took.mul_f64(BEYOND)).min(MOST);
         let many = seen.window > seen.part.saturating_mul(FEW) && self.reach == self.least;
         if many || wanted <= self.reach {
             self.phase = Phase::Found { rate, again: now.saturating_add(self.wait) };
@@ -160,6 +178,12 @@ impl Reach {
     }
 }
 
+/// How far a window of so many bytes reaches at the rate that is seen.
+fn reaching(window: f64, seen: Seen) -> Duration {
+    let seconds = (window - seen.part as f64).max(0.0) / (seen.rate as f64).max(1.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(MOST).min(MOST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +193,7 @@ mod tests {
     /// A store that takes `most` bytes a second, and each part for `alone` seconds at least; the reach after so long.
     fn found(reach: &mut Reach, most: f64, alone: f64, from: u64, seconds: u64) -> (f64, f64) {
         let (mut now, end) = (from as f64, (from + seconds) as f64);
-        let mut rate = 2.0 * PART as f64 / alone;
+        let mut rate = most.min(2.0 * PART as f64 / alone);
         while now < end {
             // What was let in during one round is what is seen in the next.
             let window = (rate * reach.get().as_secs_f64() + PART as f64).max(2.0 * PART as f64);

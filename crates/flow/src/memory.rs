@@ -147,6 +147,15 @@ impl MemoryPlan {
         }
     }
 
+    /// The same where segments are sent from the memory that data was written to: half of what is for building them is for keeping that
+    /// memory, since pages that are given back and taken again cost more than copying into them.
+    #[must_use]
+    pub fn without_copies(self) -> MemoryPlan {
+        let kept = self.uploads / 2;
+        let buffers = kept / REQUEST_BUFFER;
+        MemoryPlan { uploads: self.uploads - kept, spare_buffers: self.spare_buffers + buffers, ..self }
+    }
+
     /// What an upload of `contents` bytes takes from `uploads`.
     pub fn upload(contents: u64) -> u64 {
         contents.saturating_add(contents / SEGMENT_OVERHEAD).saturating_add(64 << 10)
@@ -199,6 +208,13 @@ mod tests {
             prop_assert!(plan.rewrite_piece >= 256 << 10);
             let (open, waiting) = (plan.open_files * OPEN_FILE, plan.waiting_requests * WAITING_REQUEST);
             prop_assert!(open + waiting <= plan.tables && plan.open_files >= 2048 && plan.waiting_requests >= 1024);
+        }
+
+        #[test]
+        fn buffers_take_what_copies_do_not_need(plan in plans()) {
+            let without = plan.without_copies();
+            prop_assert!((without.workers + without.spare_buffers) * REQUEST_BUFFER + without.uploads <= plan.requests + plan.uploads);
+            prop_assert!(4 * (MemoryPlan::upload(plan.batch) - plan.batch) <= without.uploads, "{without:?}");
         }
 
         #[test]

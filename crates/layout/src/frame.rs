@@ -184,6 +184,11 @@ impl Codec {
         self.key.is_some()
     }
 
+    /// Whether bytes are stored as they are: neither compressed nor encrypted.
+    pub fn stores_plain(&self) -> bool {
+        self.compression == Compression::None && self.key.is_none()
+    }
+
     /// The most that a run of `plain_len` bytes can take in a segment, without its index record.
     pub fn max_stored_len(&self, plain_len: u64) -> u64 {
         let frames = plain_len.div_ceil(u64::from(self.frame_size));

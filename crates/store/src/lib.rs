@@ -21,6 +21,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use headrace_metrics::Collection;
 
+mod body;
 pub mod counted;
 mod error;
 mod health;
@@ -32,6 +33,7 @@ pub mod probe;
 mod remote;
 mod sink;
 
+pub use body::Body;
 pub use counted::{Counted, StoreStats};
 pub use error::{ErrorKind, StoreError};
 pub use health::{DirectionHealth, StoreHealth};
@@ -85,7 +87,12 @@ pub trait ObjectStore: Send + Sync + 'static {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>>;
 
     /// Writes an object; durable when it resolves.
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.put_body(key, body.into())
+    }
+
+    /// The same for a body in pieces.
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Writes an object unless one is there, in which case [`ErrorKind::AlreadyExists`]; atomic where the probe says so.
     ///

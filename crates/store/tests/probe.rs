@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use headrace_store::{Capabilities, ErrorKind, LocalStore, ObjectMeta, ObjectStore, StoreError, probe};
+use headrace_store::{Body, Capabilities, ErrorKind, LocalStore, ObjectMeta, ObjectStore, StoreError, probe};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lie {
@@ -58,12 +58,14 @@ impl ObjectStore for Liar {
         self.store.get(key)
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             match self.lie {
                 Lie::StaleAfterOverwrite if self.store.head(key).await.is_ok() => Ok(()),
-                Lie::CutsLarge if body.len() > 5 << 20 => self.store.put(key, body.slice(..5 << 20)).await,
-                _ => self.store.put(key, body).await,
+                Lie::CutsLarge if body.len() > 5 << 20 => {
+                    self.store.put(key, body.to_bytes().slice(..5 << 20)).await
+                }
+                _ => self.store.put_body(key, body).await,
             }
         }
         .boxed()

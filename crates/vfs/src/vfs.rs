@@ -77,7 +77,10 @@ impl Vfs {
     /// # Errors
     /// When a background thread cannot be started.
     pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
-        let plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
+        let mut plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
+        if volume.codec.stores_plain() {
+            plan = plan.without_copies();
+        }
         let cache = options.cache.as_ref().map(|options| Arc::new(Cache::open(options, &plan)));
         let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
         let (streams, others) = (plan.streams, plan.reads - plan.streams);

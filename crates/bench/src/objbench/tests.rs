@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use headrace_store::{LocalStore, ObjectMeta, ObjectStore, StoreError};
+use headrace_store::{Body, LocalStore, ObjectMeta, ObjectStore, StoreError};
 
 use super::*;
 
@@ -140,7 +140,7 @@ impl ObjectStore for Wrong {
         self.store.get(key)
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
         let count = self.puts.fetch_add(u64::from(key.contains("/big/")), Relaxed) + 1;
         if let Some((after, stop)) = &self.stop
             && key.contains("/big/")
@@ -148,7 +148,7 @@ impl ObjectStore for Wrong {
         {
             stop.ask();
         }
-        self.store.put(key, body)
+        self.store.put_body(key, body)
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

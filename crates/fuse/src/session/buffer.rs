@@ -1,8 +1,9 @@
 //! Where requests are read into.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -14,6 +15,8 @@ const PAGE: usize = 4096;
 pub(crate) const WRITE_PAYLOAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 /// Free buffers kept for later unless the session knows better.
 const SPARE: usize = 16;
+/// A buffer that was not needed for so long is given back.
+const UNUSED: Duration = Duration::from_secs(5);
 
 /// Memory for requests, reused.
 ///
@@ -21,11 +24,19 @@ const SPARE: usize = 16;
 /// out with the file system is for the file system to bound, which counts the bytes it holds.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
-    free: Mutex<Vec<Memory>>,
+    free: Mutex<Free>,
     lent: AtomicUsize,
     max_write: usize,
     /// Free buffers kept for later.
     spare: usize,
+}
+
+/// Buffers that nobody uses.
+#[derive(Debug, Default)]
+struct Free {
+    buffers: Vec<Memory>,
+    /// As few as there were since the last [`BufferPool::release_unused`].
+    least: usize,
 }
 
 /// A buffer whose WRITE data is page-aligned.
@@ -51,7 +62,13 @@ impl BufferPool {
     }
 
     fn take(&self) -> Memory {
-        self.free.lock().pop().unwrap_or_else(|| {
+        let kept = {
+            let mut free = self.free.lock();
+            let kept = free.buffers.pop();
+            free.least = free.least.min(free.buffers.len());
+            kept
+        };
+        kept.unwrap_or_else(|| {
             let len = (PAGE + self.max_write).max(MIN_READ_BUFFER);
             let bytes = vec![0; len + PAGE];
             // The first page holds the headers, pushed against its end.
@@ -63,9 +80,30 @@ impl BufferPool {
     fn give_back(&self, memory: Memory) {
         self.lent.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.free.lock();
-        if free.len() < self.spare {
-            free.push(memory);
+        if free.buffers.len() < self.spare {
+            free.buffers.push(memory);
         }
+    }
+
+    /// Gives back the memory of those that nobody has needed since the last call.
+    pub fn release_unused(&self) {
+        let unused = {
+            let mut free = self.free.lock();
+            let (left, most) = (free.buffers.len(), free.least);
+            let unused = free.buffers.split_off(left.saturating_sub(most));
+            free.least = free.buffers.len();
+            unused
+        };
+        drop(unused);
+    }
+}
+
+/// Gives unused buffers back now and then, until the pool is gone.
+pub(crate) async fn keep_few(pool: Weak<BufferPool>) {
+    loop {
+        tokio::time::sleep(UNUSED).await;
+        let Some(pool) = pool.upgrade() else { return };
+        pool.release_unused();
     }
 }
 
@@ -157,7 +195,7 @@ mod tests {
             assert!(data.len() == len && data.iter().all(|&b| b == 7), "{len}");
         }
         assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
-        assert_eq!(pool.free.lock().len(), 1, "taken by the first that was lent, used by the second");
+        assert_eq!(pool.free.lock().buffers.len(), 1, "taken by the first that was lent, used by the second");
     }
 
     #[test]
@@ -168,6 +206,13 @@ mod tests {
             (0..8).map(|_| buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20))).collect();
         assert_eq!(pool.lent.load(Ordering::Relaxed), 8);
         drop(held);
-        assert_eq!(pool.free.lock().len(), 3);
+        assert_eq!(pool.free.lock().buffers.len(), 3);
+        pool.release_unused();
+        assert_eq!(pool.free.lock().buffers.len(), 3, "they were needed since the beginning");
+        drop(buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20)));
+        pool.release_unused();
+        assert_eq!(pool.free.lock().buffers.len(), 1, "two were not needed since then");
+        pool.release_unused();
+        assert_eq!(pool.free.lock().buffers.len(), 0);
     }
 }

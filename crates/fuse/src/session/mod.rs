@@ -119,6 +119,7 @@ impl Session {
         let shared = Shared::new(fs, view, agreed, runtime, &transports);
         let spare = usize::try_from(memory.spare_buffers).unwrap_or(usize::MAX);
         let pool = BufferPool::with_spare(config::MAX_WRITE as usize, spare);
+        shared.runtime.spawn(buffer::keep_few(Arc::downgrade(&pool)));
         for (index, transport) in transports.into_iter().enumerate() {
             let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));
             if let Err(error) = worker.spawn() {

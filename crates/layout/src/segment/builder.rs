@@ -29,8 +29,12 @@ pub struct SegmentBuilder {
     codec: Codec,
     volume: Uuid,
     id: SegmentId,
-    /// Header and frames, as they will be stored.
+    /// Header and frames, as they will be stored, but for `shared`.
     buffer: Vec<u8>,
+    /// Parts of frames that are not copied, each with how many bytes of `buffer` come before it.
+    shared: Vec<(usize, Bytes)>,
+    /// Bytes in them.
+    shared_len: usize,
     checksum: FrameChecksum,
     sealer: Option<SegmentSealer>,
     /// `None` in volumes that do not compress.
@@ -45,7 +49,20 @@ impl SegmentBuilder {
     /// immutable, and encryption, whose nonces are places in the segment.
     pub fn new(codec: &Codec, volume: Uuid, id: SegmentId) -> SegmentBuilder {
         let target = codec.max_stored_len(u64::from(codec.segment_size)).min(u64::from(MAX_STORED_LEN));
-        let mut buffer = Vec::with_capacity(target as usize + (64 << 10));
+        Self::with_capacity(codec, volume, id, target as usize + (64 << 10))
+    }
+
+    /// The same for runs that are shared ([`Self::push_shared_run`]): it begins small.
+    pub fn for_shared(codec: &Codec, volume: Uuid, id: SegmentId) -> SegmentBuilder {
+        if codec.stores_plain() {
+            Self::with_capacity(codec, volume, id, 64 << 10)
+        } else {
+            Self::new(codec, volume, id)
+        }
+    }
+
+    fn with_capacity(codec: &Codec, volume: Uuid, id: SegmentId, capacity: usize) -> SegmentBuilder {
+        let mut buffer = Vec::with_capacity(capacity);
         let encrypted = codec.is_encrypted();
         SegmentHeader { volume, segment: id, frame_size: codec.frame_size, encrypted }.put(&mut buffer);
         debug_assert_eq!(buffer.len(), HEADER_LEN);
@@ -53,6 +70,8 @@ impl SegmentBuilder {
             volume,
             id,
             buffer,
+            shared: Vec::new(),
+            shared_len: 0,
             checksum: FrameChecksum::new(id),
             sealer: codec.key.as_ref().map(|key| key.for_segment(id)),
             compressor: (codec.compression != Compression::None).then(|| Compressor::new(codec.compression)),
@@ -79,7 +98,12 @@ impl SegmentBuilder {
 
     /// Length of the object that [`Self::finish`] would give now, bytes.
     pub fn stored_len(&self) -> usize {
-        self.buffer.len() + self.records.stored_len(self.sealer.is_some()) + FOOTER_LEN
+        self.position() + self.records.stored_len(self.sealer.is_some()) + FOOTER_LEN
+    }
+
+    /// Where the next stored byte will be.
+    fn position(&self) -> usize {
+        self.buffer.len() + self.shared_len
     }
 
     /// Whether a run of `plain_len` bytes surely fits.
@@ -101,6 +125,51 @@ impl SegmentBuilder {
         self.push_moved_run(ino, file_offset, plain, &[])
     }
 
+    /// [`Self::push_run`] without copying, where bytes are stored as they are: the segment refers to the memory of `plain` then.
+    pub fn push_shared_run(
+        &mut self,
+        ino: InodeNo,
+        file_offset: u64,
+        plain: &[Bytes],
+    ) -> Result<SegmentSlice, SegmentFull> {
+        if !self.codec.stores_plain() {
+            let plain: Vec<&[u8]> = plain.iter().map(|piece| &piece[..]).collect();
+            return self.push_run(ino, file_offset, &plain);
+        }
+        let plain_len: u64 = plain.iter().map(|piece| piece.len() as u64).sum();
+        if !self.fits(plain_len) {
+            return Err(SegmentFull { segment: self.id, stored_len: self.stored_len(), plain_len });
+        }
+        let (run_offset, run_len) = (self.position() as u32, plain_len as u32);
+        let mut pieces = plain.iter().cloned();
+        let (mut piece, mut left) = (Bytes::new(), run_len);
+        while left > 0 {
+            let len = left.min(self.codec.frame_size);
+            let mut sum = self.checksum.begin(self.position() as u32);
+            let mut missing = len as usize;
+            while missing > 0 {
+                if piece.is_empty() {
+                    // Their lengths were added up above.
+                    let Some(next) = pieces.next() else { break };
+                    piece = next;
+                    continue;
+                }
+                let part = piece.split_to(missing.min(piece.len()));
+                missing -= part.len();
+                sum.update(&part);
+                self.shared_len += part.len();
+                self.shared.push((self.buffer.len(), part));
+            }
+            self.buffer.extend_from_slice(&sum.value().to_le_bytes());
+            left -= len;
+        }
+        let slice = SegmentSlice { segment: self.id, run_offset, run_len, skip: 0, frames: None };
+        if run_len > 0 {
+            self.records.push(ino, file_offset, &slice, &[]);
+        }
+        Ok(slice)
+    }
+
     /// [`Self::push_run`] for bytes that were in other segments before: `parts` tell since when they are what they are,
     /// so that a rebuild does not take them for newer than what the file's user has written since. They add up to the
     /// run, or there are none.
@@ -117,7 +186,7 @@ impl SegmentBuilder {
             return Err(SegmentFull { segment: self.id, stored_len: self.stored_len(), plain_len });
         }
         // What fits is far below 4 GiB.
-        let (run_offset, run_len) = (self.buffer.len() as u32, plain_len as u32);
+        let (run_offset, run_len) = (self.position() as u32, plain_len as u32);
         let mut frames = self.compressor.is_some().then(Vec::new);
         let mut pieces = Pieces { rest: plain, taken: 0 };
         let mut left = run_len;
@@ -139,8 +208,7 @@ impl SegmentBuilder {
 
     /// Appends the next `len` plain bytes as one frame; its stored length.
     fn push_frame(&mut self, pieces: &mut Pieces<'_>, len: usize) -> u32 {
-        let from = self.buffer.len();
-        let offset = from as u32;
+        let (from, offset) = (self.buffer.len(), self.position() as u32);
         match &mut self.compressor {
             None => pieces.append_to(&mut self.buffer, len),
             Some(compressor) => {
@@ -185,17 +253,36 @@ impl SegmentBuilder {
     }
 
     /// The object: appends index and footer.
-    pub fn finish(mut self) -> Bytes {
-        let index_offset = self.buffer.len();
+    pub fn finish(self) -> Bytes {
+        match <[Bytes; 1]>::try_from(self.finish_pieces()) {
+            Ok([whole]) => whole,
+            Err(pieces) => pieces.concat().into(),
+        }
+    }
+
+    /// The same in pieces that follow each other: one, unless runs were shared.
+    pub fn finish_pieces(mut self) -> Vec<Bytes> {
+        let index_offset = self.position();
         self.records.put(self.volume, self.id, self.sealer.as_ref(), &mut self.buffer);
         let footer = SegmentFooter {
             segment: self.id,
             index_offset: index_offset as u32,
-            index_len: (self.buffer.len() - index_offset) as u32,
-            stored_len: (self.buffer.len() + FOOTER_LEN) as u32,
+            index_len: (self.position() - index_offset) as u32,
+            stored_len: (self.position() + FOOTER_LEN) as u32,
         };
         footer.put(&mut self.buffer);
-        Bytes::from(self.buffer)
+        let mut own = Bytes::from(self.buffer);
+        let mut pieces = Vec::with_capacity(2 * self.shared.len() + 1);
+        let mut taken = 0;
+        for (before, part) in self.shared {
+            if before > taken {
+                pieces.push(own.split_to(before - taken));
+                taken = before;
+            }
+            pieces.push(part);
+        }
+        pieces.push(own);
+        pieces
     }
 }
 

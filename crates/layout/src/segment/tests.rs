@@ -43,6 +43,24 @@ fn everything_is_found_again_from_the_object_alone() {
     }
 }
 
+proptest! {
+    #[test]
+    fn shared_runs_make_the_same_object(runs in proptest::collection::vec(proptest::collection::vec(0usize..10_000, 0..6), 1..6), seed: u64) {
+        for codec in codecs().into_iter().filter(|codec| !codec.is_encrypted()) {
+            let (mut copied, mut shared) = (SegmentBuilder::new(&codec, VOLUME, SEGMENT), SegmentBuilder::for_shared(&codec, VOLUME, SEGMENT));
+            for (i, lengths) in runs.iter().enumerate() {
+                let pieces: Vec<Bytes> = lengths.iter().map(|len| mixed_bytes(*len, seed ^ *len as u64).into()).collect();
+                let slices: Vec<&[u8]> = pieces.iter().map(|piece| &piece[..]).collect();
+                let (ino, at) = (InodeNo(2 + i as u64), i as u64 * 77_777);
+                prop_assert_eq!(copied.push_run(ino, at, &slices).unwrap(), shared.push_shared_run(ino, at, &pieces).unwrap());
+                prop_assert_eq!(copied.stored_len(), shared.stored_len());
+            }
+            let pieces = shared.finish_pieces();
+            prop_assert_eq!(copied.finish(), Bytes::from(pieces.concat()));
+        }
+    }
+}
+
 #[test]
 fn the_length_is_known_beforehand() {
     for codec in codecs() {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use headrace_store::{ErrorKind, ObjectMeta, ObjectStore, StoreError};
+use headrace_store::{Body, ErrorKind, ObjectMeta, ObjectStore, StoreError};
 
 /// Faults of a hundred requests.
 pub struct Faulty {
@@ -100,8 +100,8 @@ impl ObjectStore for Faulty {
         self.with("get", key, self.inner.get(key)).boxed()
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.with("put", key, self.inner.put(key, body)).boxed()
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.with("put", key, self.inner.put_body(key, body)).boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -18,7 +18,7 @@ pub use operation::OperationStats;
 
 use crate::error::StoreError;
 use crate::health::Tracker;
-use crate::{ObjectMeta, ObjectStore, Sink, Space, StoreHealth};
+use crate::{Body, ObjectMeta, ObjectStore, Sink, Space, StoreHealth};
 use operation::Counters;
 
 /// A store with counters around it.
@@ -128,9 +128,10 @@ impl ObjectStore for Counted {
         counted(&self.get, &self.tracker, "get", 0, length, self.store.get(key)).boxed()
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        let bytes = length(&body);
-        counted(&self.put, &self.tracker, "put", bytes, move |()| bytes, self.store.put(key, body)).boxed()
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
+        let bytes = body.len() as u64;
+        counted(&self.put, &self.tracker, "put", bytes, move |()| bytes, self.store.put_body(key, body))
+            .boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -30,7 +30,7 @@ use self::descriptors::Descriptors;
 use self::directories::Directories;
 use self::temporary::{Finish, TemporaryFile};
 use crate::error::{ErrorKind, StoreError};
-use crate::{MAX_OBJECT, ObjectMeta, ObjectStore, Space, key};
+use crate::{Body, MAX_OBJECT, ObjectMeta, ObjectStore, Space, key};
 
 /// Temporary files older than this at open were left by a crash.
 const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
@@ -183,7 +183,7 @@ impl LocalStore {
         &self,
         operation: &'static str,
         key: &str,
-        body: &[u8],
+        body: &Body,
         finish: Finish,
     ) -> Result<(), StoreError> {
         self.check(operation, key)?;
@@ -290,12 +290,12 @@ impl ObjectStore for LocalStore {
         async move { self.read_whole(key) }.boxed()
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
         async move { self.write("put", key, &body, Finish::Replace) }.boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move { self.write("put", key, &body, Finish::Absent) }.boxed()
+        async move { self.write("put", key, &body.into(), Finish::Absent) }.boxed()
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {

@@ -1,13 +1,18 @@
 //! Files on their way to becoming objects. They live in one directory of the root, so that those a crash left are found without
 //! walking the store.
 
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::Body;
 use crate::key::RESERVED;
+
+/// Pieces that are written with one call: the kernel takes 1,024.
+const AT_ONCE: usize = 1024;
 
 /// What to do when an object is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +78,17 @@ impl<'a> TemporaryFile<'a> {
     }
 
     /// Writes the whole body and waits until it is on the disk.
-    pub(super) fn write(&self, mut body: &[u8]) -> rustix::io::Result<()> {
-        while !body.is_empty() {
-            match rustix::io::write(&self.file, body) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(written) => body = body.get(written..).ok_or(Errno::IO)?,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
+    pub(super) fn write(&self, body: &Body) -> rustix::io::Result<()> {
+        for pieces in body.pieces().chunks(AT_ONCE) {
+            let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut left = &mut slices[..];
+            while !left.is_empty() {
+                match rustix::io::writev(&self.file, left) {
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(written) => IoSlice::advance_slices(&mut left, written),
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno),
+                }
             }
         }
         rustix::fs::fdatasync(&self.file)

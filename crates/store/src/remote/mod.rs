@@ -23,13 +23,13 @@ use headrace_metrics::Collection;
 use opendal::options::{ListOptions, WriteOptions};
 use opendal::raw::oio::ListDyn;
 use opendal::raw::{OpList, Service};
-use opendal::{EntryMode, Operator};
+use opendal::{Buffer, EntryMode, Operator};
 
 use self::failure::Failure;
 use self::retry::{Control, Limits, Operation};
 use crate::error::{ErrorKind, StoreError};
 use crate::{
-    Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, Sink, StoreHealth, StoreOptions, key,
+    Body, Environment, Location, MAX_OBJECT, ObjectMeta, ObjectStore, Sink, StoreHealth, StoreOptions, key,
 };
 
 /// A store reached through the client library.
@@ -199,7 +199,7 @@ impl RemoteStore {
         }
     }
 
-    async fn write(&self, key: &str, body: Bytes, absent: bool) -> Result<(), StoreError> {
+    async fn write(&self, key: &str, body: Body, absent: bool) -> Result<(), StoreError> {
         self.check("put", key)?;
         let length = body.len() as u64;
         if length > MAX_OBJECT {
@@ -215,7 +215,8 @@ impl RemoteStore {
         let mut operation = self.begin("put", key, length);
         loop {
             let write = async {
-                self.operator.write_options(key, body.clone(), options.clone()).await.map_err(Failure::from)
+                let body = Buffer::from(body.shared());
+                self.operator.write_options(key, body, options.clone()).await.map_err(Failure::from)
             };
             let failure = match operation.attempt(write).await {
                 Ok(_) => return Ok(()),
@@ -225,7 +226,7 @@ impl RemoteStore {
             if absent
                 && failure.kind == ErrorKind::AlreadyExists
                 && operation.ambiguous()
-                && self.holds(key, &body).await?
+                && self.holds(key, &body.to_bytes()).await?
             {
                 return Ok(());
             }
@@ -348,12 +349,12 @@ impl ObjectStore for RemoteStore {
         self.read(key, None).boxed()
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
         self.write(key, body, false).boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.write(key, body, true).boxed()
+        self.write(key, body.into(), true).boxed()
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {

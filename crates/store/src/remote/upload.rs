@@ -29,7 +29,7 @@ pub(super) async fn send(
     let url = reqwest::Url::parse(&parts.uri.to_string()).map_err(|error| {
         Error::new(ErrorKind::Unexpected, "the request's URL is not valid").set_source(error)
     })?;
-    let body = Observed { body: body.to_bytes(), progress };
+    let body = Observed { rest: body, piece: Bytes::new(), progress };
     let sent =
         client.request(parts.method, url).headers(parts.headers).body(reqwest::Body::wrap(body)).send();
     let mut answer = sent.await.map_err(|error| broken("send http request", error))?;
@@ -61,7 +61,9 @@ fn broken(what: &'static str, error: reqwest::Error) -> Error {
 
 /// A body that notes when a piece of it is taken for the wire.
 struct Observed {
-    body: Bytes,
+    /// What comes after `piece`.
+    rest: Buffer,
+    piece: Bytes,
     progress: Arc<Progress>,
 }
 
@@ -73,20 +75,23 @@ impl Body for Observed {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.body.is_empty() {
-            return Poll::Ready(None);
+        while self.piece.is_empty() {
+            match self.rest.next() {
+                Some(piece) => self.piece = piece,
+                None => return Poll::Ready(None),
+            }
         }
-        let length = self.body.len().min(PIECE);
-        let piece = self.body.split_to(length);
+        let length = self.piece.len().min(PIECE);
+        let piece = self.piece.split_to(length);
         self.progress.moved(length);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_empty()
+        self.piece.is_empty() && self.rest.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.body.len() as u64)
+        SizeHint::with_exact((self.piece.len() + self.rest.len()) as u64)
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use headrace_flow::memory::MemoryPlan;
 use headrace_layout::{InodeNo, SegmentBuilder, SegmentId};
 use headrace_meta::{DataCommit, NewData, NewExtent};
+use headrace_store::Body;
 use headrace_volume::PendingSegment;
 
 use super::outage::Attempts;
@@ -70,8 +71,10 @@ impl Vfs {
     /// Stores batches, however long it takes: until then their bytes are nowhere else.
     async fn store_segment(self: Arc<Self>, batches: Vec<(Arc<Inode>, Batch)>, segment: PendingSegment) {
         let _place = self.uploads.clone().acquire_owned().await;
-        let contents = batches.iter().map(|(_, batch)| batch.len()).sum();
-        let memory = self.upload_bytes.acquire(MemoryPlan::upload(contents)).await;
+        let contents: u64 = batches.iter().map(|(_, batch)| batch.len()).sum();
+        // Where bytes are stored as they are, written data goes out from where it is.
+        let shared = if self.volume.codec.stores_plain() { contents } else { 0 };
+        let memory = self.upload_bytes.acquire(MemoryPlan::upload(contents) - shared).await;
         let (number, key) = (segment.id(), segment.id().object_key());
         let files: Vec<_> =
             batches.iter().map(|(inode, batch)| (Arc::clone(inode), batch.id, batch.end())).collect();
@@ -85,8 +88,9 @@ impl Vfs {
             let put = match &built {
                 Ok((body, _)) => {
                     let (vfs, key, body) = (Arc::clone(&self), key.clone(), body.clone());
-                    let put =
-                        move || vfs.runtime.block_on(vfs.volume.store.put(&key, body)).map_err(Error::from);
+                    let put = move || {
+                        vfs.runtime.block_on(vfs.volume.store.put_body(&key, body)).map_err(Error::from)
+                    };
                     flatten(tokio::task::spawn_blocking(put).await)
                 }
                 Err(error) => Err(error.clone()),
@@ -117,7 +121,7 @@ impl Vfs {
             if files.iter().all(|(inode, ..)| gone(inode)) {
                 // Deleted and closed: nobody will miss it.
                 self.outage.abandoned(&mut attempts);
-                built = Ok((Bytes::new(), files.iter().map(|_| Vec::new()).collect()));
+                built = Ok((Body::default(), files.iter().map(|_| Vec::new()).collect()));
                 break;
             }
         }
@@ -139,30 +143,32 @@ impl Vfs {
         }
     }
 
-    /// The object of batches, and the extents of each. `memory` is for the object's bytes, for as long as anything refers to them.
+    /// The object of batches, and the extents of each. `memory` is for the object's own bytes, for as long as anything refers to them.
     fn build(
         &self,
         batches: &[(Arc<Inode>, Batch)],
         id: SegmentId,
         memory: Charge,
-    ) -> Result<(Bytes, Vec<Vec<NewExtent>>)> {
+    ) -> Result<(Body, Vec<Vec<NewExtent>>)> {
         let volume = &self.volume;
-        let mut builder = SegmentBuilder::new(&volume.codec, volume.superblock.uuid, id);
+        let mut builder = SegmentBuilder::for_shared(&volume.codec, volume.superblock.uuid, id);
         let mut extents = Vec::with_capacity(batches.len());
         for (inode, batch) in batches {
             let mut pieces = Vec::new();
             for (offset, run) in batch.runs() {
-                let parts: Vec<&[u8]> = run.iter().map(|(_, data)| &data[..]).collect();
-                let len = parts.iter().map(|p| p.len()).sum::<usize>() as u32;
+                let parts: Vec<Bytes> = run.iter().map(|(_, data)| data.clone()).collect();
+                let len = parts.iter().map(Bytes::len).sum::<usize>() as u32;
                 let slice = builder
-                    .push_run(inode.ino, offset, &parts)
+                    .push_shared_run(inode.ino, offset, &parts)
                     .map_err(|e| Error::Internal(format!("batch of {} bytes: {e}", batch.len())))?;
                 pieces.push(NewExtent { offset, len, data: NewData::Segment(slice) });
             }
             extents.push(pieces);
         }
         volume.describe(&mut builder);
-        Ok((memory.attach(builder.finish()), extents))
+        let mut pieces = builder.finish_pieces();
+        let last = pieces.pop().map(|last| memory.attach(last));
+        Ok((pieces.into_iter().chain(last).collect(), extents))
     }
 
     /// Commits every batch whose turn it is.

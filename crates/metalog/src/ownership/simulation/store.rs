@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use headrace_store::{ErrorKind, ObjectMeta, ObjectStore, StoreError};
+use headrace_store::{Body, ErrorKind, ObjectMeta, ObjectStore, StoreError};
 
 use super::world::World;
 
@@ -127,8 +127,8 @@ impl ObjectStore for SimStore {
         })
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        let answer = self.send(Request::Put(key.into(), body));
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
+        let answer = self.send(Request::Put(key.into(), body.to_bytes()));
         Box::pin(async move { answer.await.map(drop) })
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use headrace_store::{ErrorKind, ObjectMeta, ObjectStore, StoreError};
+use headrace_store::{Body, ErrorKind, ObjectMeta, ObjectStore, StoreError};
 use parking_lot::Mutex;
 
 /// When the n-th change comes (put or delete, from 0) ...
@@ -143,8 +143,8 @@ impl ObjectStore for Faulty {
         })
     }
 
-    fn put<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.change(key, self.inner.put(key, body)))
+    fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.change(key, self.inner.put_body(key, body)))
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -157,6 +157,8 @@ fn assert_idle(volume: &TestVolume) {
         "open_files",
         "active_inodes",
         "waiting_writers",
+        "write_queue.in_flight",
+        "write_queue.uncommitted",
         "memory.dirty.used",
         "memory.intake.used",
         "memory.uploads.used",
@@ -335,7 +337,7 @@ fn stays_within(ceiling: u64, format: &[&str]) {
     let watch = Watch::start(&mounted);
     watch.check("mounted", ceiling);
     // Slow until somebody has to wait, however fast this machine makes the bytes.
-    let figures = ["memory.dirty.used", "memory.dirty.waiting", "memory.uploads.used"];
+    let figures = ["write_queue.in_flight", "waiting_writers", "memory.uploads.used", "memory.dirty.used"];
     let quick_again = |most: &[u64]| {
         if most[1] > 0 {
             proxy.always(Fault::Delay(QUICK));
@@ -344,11 +346,16 @@ fn stays_within(ceiling: u64, format: &[&str]) {
     let most = most_while(&volume, &figures, quick_again, || {
         write_streams(&mounted.join("streams"), streams, bytes);
     });
-    println!("     written data, writers waiting, uploads: {most:?}");
+    println!("     written and not stored, writers waiting, uploads, memory of what is written: {most:?}");
     proxy.always(Fault::Delay(QUICK));
     watch.check("many streams written", ceiling);
-    let limit = figure(&status(&volume), "memory.dirty.limit");
-    assert!(most[0] > limit / 2 && most[1] > 0, "the writers did not fill their pool of {limit}: {most:?}");
+    let now = status(&volume);
+    let (window, limit) = (figure(&now, "write_queue.window"), figure(&now, "memory.dirty.limit"));
+    assert!(
+        most[0] > window / 2 && most[1] > 0,
+        "the writers did not fill their window of {window}: {most:?}"
+    );
+    assert!(most[0] <= limit && most[3] <= limit, "more than the memory of {limit}: {most:?}");
     make_tree(&mounted.join("tree"), files);
     watch.check("a tree made", ceiling);
     open_too_many(&volume, &path(&mounted.join("streams"), 0));

@@ -272,7 +272,9 @@ fn nobody_waits_for_an_answer_that_hangs() {
     write(&mounted.join("file"), &data);
     mounted.unmount();
     let proxy = FaultProxy::start(volume.s3().expect("S3").address());
-    let options = MountOptions::default().option(&format!("endpoint={}", proxy.endpoint()));
+    // Too little memory for all to be there before anything hangs.
+    let options = MountOptions::default().option("memory=128M");
+    let options = options.option(&format!("endpoint={}", proxy.endpoint()));
     let mounted = volume.mount_with(&options);
     let file = File::open(mounted.join("file")).unwrap();
     let mut found = vec![0; data.len()];

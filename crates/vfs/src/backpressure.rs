@@ -69,7 +69,7 @@ impl Backpressure {
     pub(crate) fn new(plan: &MemoryPlan) -> Arc<Backpressure> {
         let limits = Limits {
             // Commits follow at once, so little room is kept for what waits for one.
-            uncommitted: plan.batch,
+            uncommitted: plan.batch / 2,
             waiting: usize::try_from(plan.waiting_requests).unwrap_or(usize::MAX),
             ..Limits::new(plan.dirty, plan.batch)
         };

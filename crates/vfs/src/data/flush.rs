@@ -238,6 +238,8 @@ impl Vfs {
     /// # Errors
     /// The first one; the others are flushed all the same.
     pub(crate) async fn flush_dirty(self: &Arc<Self>) -> Result<()> {
+        // Together first: one by one each file would be a segment of its own.
+        self.send_behind(|_| true);
         let mut dirty = self.inodes.all();
         dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
         dirty.sort_by_key(|inode| inode.state.lock().dirty_since);

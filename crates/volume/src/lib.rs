@@ -34,7 +34,7 @@ mod segment_index;
 pub mod state_dir;
 mod superblock_io;
 
-pub use compact::{ChunkReport, CompactReport, Compactor, compact_chunk};
+pub use compact::{ChunkPlanner, ChunkReport, CompactReport, Compactor, MAX_EXTENTS, compact_chunk};
 pub use destroy::{DestroyOptions, DestroyPlan, DestroyReport, Doomed};
 pub use error::{Result, VolumeError};
 pub use format::{FormatOptions, format};

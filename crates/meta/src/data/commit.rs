@@ -14,6 +14,15 @@ impl Namespace {
     /// Makes uploaded or inline data part of a file, in one transaction. Displaced data is let go of. A write takes
     /// `security.capability` away.
     pub fn commit_write(&self, ino: InodeNo, commit: &DataCommit) -> Result<Attr> {
+        self.commit_write_counting(ino, commit).map(|(attr, _)| attr)
+    }
+
+    /// The same; says as well which chunks were changed, and how many extents each has now.
+    pub fn commit_write_counting(
+        &self,
+        ino: InodeNo,
+        commit: &DataCommit,
+    ) -> Result<(Attr, Vec<(u32, usize)>)> {
         for piece in &commit.pieces {
             check_piece(piece)?;
         }
@@ -54,8 +63,8 @@ impl Namespace {
                 };
                 editor.put(piece.offset, len, &data)?;
             }
-            editor.finish()?;
-            Ok(tx.inode(ino)?.attr(ino))
+            let changed = editor.finish()?;
+            Ok((tx.inode(ino)?.attr(ino), changed))
         })
     }
 }

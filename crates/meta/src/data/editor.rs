@@ -23,16 +23,19 @@ pub(super) struct Editor<'t, 'a> {
     open: Option<(u32, ExtentMap)>,
     /// Bytes covered, less bytes uncovered.
     covered: i64,
+    /// The chunks that were changed, each with how many extents it has now.
+    changed: Vec<(u32, usize)>,
 }
 
 impl<'t, 'a> Editor<'t, 'a> {
     pub(super) fn new(tx: &'t mut Tx<'a>, ino: InodeNo) -> Editor<'t, 'a> {
-        Editor { tx, ino, open: None, covered: 0 }
+        Editor { tx, ino, open: None, covered: 0, changed: Vec::new() }
     }
 
     fn close(&mut self) {
         if let Some((index, map)) = self.open.take() {
             chunks::store(self.tx, self.ino, index, &map);
+            self.changed.push((index, map.len()));
         }
     }
 
@@ -97,7 +100,7 @@ impl<'t, 'a> Editor<'t, 'a> {
     }
 
     /// Writes everything down.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<Vec<(u32, usize)>> {
         self.close();
         if self.covered != 0 {
             let inode = self.tx.inode(self.ino)?;
@@ -105,7 +108,7 @@ impl<'t, 'a> Editor<'t, 'a> {
                 MetaError::Corrupt(format!("inode {} counts less data than it has", self.ino))
             })?;
         }
-        Ok(())
+        Ok(self.changed)
     }
 }
 

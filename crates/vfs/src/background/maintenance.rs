@@ -92,12 +92,10 @@ impl Maintenance {
 
     /// Whether there was anything to do.
     fn compact_chunks(&mut self, vfs: &Vfs) -> bool {
-        let fragmented: Vec<_> = vfs.background.fragmented.lock().drain().collect();
-        let some = !fragmented.is_empty();
-        for (ino, chunk) in fragmented {
-            if vfs.background.stopping() {
-                break;
-            }
+        let mut some = false;
+        while !vfs.background.stopping() {
+            let Some((ino, chunk)) = vfs.background.next_chunk() else { break };
+            some = true;
             match vfs.background.until_stopped(&vfs.runtime, compact_chunk(&vfs.volume, ino, chunk)) {
                 None => break,
                 Some(Ok(report)) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),

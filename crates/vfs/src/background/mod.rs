@@ -5,23 +5,19 @@ mod maintenance;
 mod reclaim;
 mod scrub;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use headrace_layout::InodeNo;
-use headrace_volume::ScrubStatus;
+use headrace_volume::{ChunkPlanner, MAX_EXTENTS, ScrubStatus};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::error::{Error, Result};
 use crate::vfs::Vfs;
-
-/// Chunks remembered for compaction; more are found again when they are read again.
-const FRAGMENTED_LIMIT: usize = 4096;
 
 /// However slow the scrub is to be, it looks up once a day.
 const LONGEST_REST: Duration = Duration::from_secs(24 * 3600);
@@ -40,9 +36,20 @@ pub(crate) struct Background {
     flusher: Notify,
     /// Bytes of files that were closed with something pending, since the flusher was last woken for them.
     closed: AtomicU64,
-    fragmented: Mutex<HashSet<(InodeNo, u32)>>,
+    /// Chunks of files to compact, by the time since `began`.
+    fragmented: Mutex<ChunkPlanner>,
+    began: Began,
     threads: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+}
+
+/// When the background work began.
+struct Began(Instant);
+
+impl Default for Began {
+    fn default() -> Self {
+        Began(Instant::now())
+    }
 }
 
 /// What a background thread runs until it is told to stop or the file system is gone.
@@ -167,11 +174,21 @@ impl Background {
         }
     }
 
-    /// A chunk has so many extents that reading it is slow.
-    pub(crate) fn note_fragmented(&self, ino: InodeNo, chunk: u32) {
-        let mut fragmented = self.fragmented.lock();
-        if fragmented.len() < FRAGMENTED_LIMIT {
-            fragmented.insert((ino, chunk));
+    /// Chunks of a file were written, each of which has so many extents now.
+    pub(crate) fn chunks_written(&self, ino: InodeNo, chunks: &[(u32, usize)]) {
+        let (now, mut fragmented) = (self.began.0.elapsed(), self.fragmented.lock());
+        chunks.iter().for_each(|(chunk, extents)| fragmented.written(now, ino, *chunk, *extents));
+    }
+
+    /// A chunk of so many extents is read.
+    pub(crate) fn chunk_read(&self, ino: InodeNo, chunk: u32, extents: usize) {
+        if extents > MAX_EXTENTS {
+            self.fragmented.lock().read(self.began.0.elapsed(), ino, chunk, extents);
         }
+    }
+
+    /// The next chunk to compact.
+    fn next_chunk(&self) -> Option<(InodeNo, u32)> {
+        self.fragmented.lock().next(self.began.0.elapsed())
     }
 }

@@ -18,8 +18,6 @@ pub(crate) const READ_WIDTH: usize = 8;
 pub(crate) const ATTEMPTS: usize = 8;
 /// What fails its checksum may have been damaged on its way only.
 pub(crate) const DAMAGED_ATTEMPTS: usize = 3;
-/// More extents than this in a chunk have it rewritten in the background.
-const FRAGMENTED: usize = 512;
 
 /// A stretch of the file and where its bytes are.
 #[derive(Clone)]
@@ -92,9 +90,7 @@ impl Vfs {
             let Ok(chunk) = u32::try_from(index) else { return Ok(()) };
             let map = self.meta().extents(ino, chunk)?;
             seen(chunk, &map);
-            if map.len() > FRAGMENTED {
-                self.background.note_fragmented(ino, chunk);
-            }
+            self.background.chunk_read(ino, chunk, map.len());
             for extent in map.slice((at - base) as u32, (to - base) as u32) {
                 out.push(Source {
                     offset: base + u64::from(extent.start),

@@ -189,8 +189,11 @@ impl Vfs {
                 kill_suid: false,
             };
             let in_store = !commit.new_segments.is_empty();
-            match self.meta().commit_write(inode.ino, &commit).map_err(Error::from) {
-                Ok(_) => self.batch_committed(inode, id, mtime, &stored.attempts, in_store),
+            match self.meta().commit_write_counting(inode.ino, &commit).map_err(Error::from) {
+                Ok((_, chunks)) => {
+                    self.background.chunks_written(inode.ino, &chunks);
+                    self.batch_committed(inode, id, mtime, &stored.attempts, in_store);
+                }
                 // Deleted meanwhile: its bytes are nobody's; the object is found by garbage collection.
                 Err(error) if error.is_gone() => {
                     self.batch_committed(inode, id, mtime, &stored.attempts, in_store)

@@ -2,20 +2,15 @@
 
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use futures::{StreamExt, stream};
 use headrace_layout::{CHUNK_SIZE, Extent, InodeNo};
 use serde::Serialize;
 
+use super::gather::read_all;
 use super::read_ahead::ReadAhead;
 use super::select::{LONG_EXTENT, MAX_EXTENTS, stretches};
 use crate::error::Result;
 use crate::open::Volume;
-use crate::read::read_extent;
 use crate::rewrite::{Piece, Rewriter, User};
-
-/// Extents read ahead of the rewriter.
-const READ_AHEAD: usize = 8;
 
 /// What the compaction of a chunk did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -84,27 +79,15 @@ async fn read_group(
 ) -> Result<Option<Piece>> {
     let Some(first) = group.first() else { return Ok(None) };
     let offset = base.saturating_add(u64::from(first.start));
-    let mut reads = stream::iter(group)
-        .map(|extent| async move {
-            let held = memory.hold(extent.len).await;
-            (held, extent, read_extent(volume, ino, &extent.data, 0, extent.len).await)
-        })
-        .buffered(READ_AHEAD);
-    let mut plain: Vec<Bytes> = Vec::new();
-    let mut users = Vec::with_capacity(group.len());
-    while let Some((_held, extent, read)) = reads.next().await {
-        let Some(parts) = read? else { return Ok(None) };
-        // A small piece may be a slice of a large buffer: keep the piece only.
-        plain.extend(parts.into_iter().map(|part| Bytes::copy_from_slice(&part)));
-        users.push(User {
-            ino,
-            offset: base.saturating_add(u64::from(extent.start)),
-            len: extent.len,
-            expect: extent.data.clone(),
-            at: extent.start - first.start,
-        });
-    }
-    Ok(Some(Piece { ino, offset, plain, users }))
+    let Some(read) = read_all(volume, memory, ino, group).await? else { return Ok(None) };
+    let users = group.iter().map(|extent| User {
+        ino,
+        offset: base.saturating_add(u64::from(extent.start)),
+        len: extent.len,
+        expect: extent.data.clone(),
+        at: extent.start - first.start,
+    });
+    Ok(Some(Piece { ino, offset, plain: read.into_iter().flatten().collect(), users: users.collect() }))
 }
 
 #[cfg(test)]

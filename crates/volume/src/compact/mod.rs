@@ -5,8 +5,10 @@
 //! segments left behind die and are garbage like any other.
 
 mod chunk;
+mod gather;
 pub(crate) mod index;
 pub(crate) mod intervals;
+mod planner;
 mod read_ahead;
 mod select;
 
@@ -19,6 +21,7 @@ use headrace_meta::SegmentUse;
 use serde::Serialize;
 
 pub use chunk::{ChunkReport, compact_chunk};
+pub use planner::ChunkPlanner;
 pub use select::{LONG_EXTENT, MAX_EXTENTS, MIN_AGE, TINY_MIN};
 
 use crate::error::Result;

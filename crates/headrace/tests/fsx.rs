@@ -4,30 +4,36 @@
 
 use std::time::Duration;
 
-use headrace_testbed::{Backing, Run, TestVolume, env_number, tool};
+use headrace_testbed::{Backing, MountOptions, Run, TestVolume, env_number, tool};
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fsx.toml");
 
 #[test]
 fn fsx_finds_no_difference_seed_1() {
-    fsx(1, Backing::Local, &[]);
+    fsx(1, Backing::Local, &[], &MountOptions::default(), 1);
 }
 
 #[test]
 fn fsx_finds_no_difference_seed_2() {
-    fsx(2, Backing::S3, &[]);
+    fsx(2, Backing::S3, &[], &MountOptions::default(), 1);
 }
 
 /// On a compressed volume, where frames have different lengths.
 #[test]
 fn fsx_finds_no_difference_seed_3_compressed() {
-    fsx(3, Backing::Local, &["--compression", "lz4"]);
+    fsx(3, Backing::Local, &["--compression", "lz4"], &MountOptions::default(), 1);
 }
 
-fn fsx(seed: u64, backing: Backing, format: &[&str]) {
-    let operations = env_number("HEADRACE_FSX_OPERATIONS", 100_000);
+/// Where every write is durable before it is answered; a twentieth as many, as each waits for a disk.
+#[test]
+fn fsx_finds_no_difference_seed_4_with_sync() {
+    fsx(4, Backing::Local, &[], &MountOptions::default().option("sync"), 20);
+}
+
+fn fsx(seed: u64, backing: Backing, format: &[&str], options: &MountOptions, fewer: u64) {
+    let operations = env_number("HEADRACE_FSX_OPERATIONS", 100_000) / fewer;
     let volume = TestVolume::with_format(backing, format);
-    let mounted = volume.mount();
+    let mounted = volume.mount_with(options);
     let file = mounted.join("file");
     let finished = Run::new(tool("fsx"))
         .args(["-q", "-S", &seed.to_string(), "-N", &operations.to_string(), "-f", CONFIG, "-P"])

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use headrace_testbed::{Backing, Run, TestVolume, tool};
+use headrace_testbed::{Backing, MountOptions, Run, TestVolume, tool};
 
 /// Every feature of the suite that exists on Linux, so that nothing is skipped.
 const CONFIG: &str = r#"
@@ -27,19 +27,24 @@ const CASES: usize = 398;
 
 #[test]
 fn pjdfstest_passes_on_the_local_store() {
-    run(Backing::Local);
+    run(Backing::Local, &MountOptions::default());
+}
+
+#[test]
+fn pjdfstest_passes_where_every_write_is_durable() {
+    run(Backing::Local, &MountOptions::default().option("sync"));
 }
 
 #[test]
 fn pjdfstest_passes_on_s3() {
-    run(Backing::S3);
+    run(Backing::S3, &MountOptions::default());
 }
 
-fn run(backing: Backing) {
+fn run(backing: Backing, options: &MountOptions) {
     let volume = TestVolume::new(backing);
     let native = volume.backing() == Backing::Native;
     let excluded = excluded();
-    let mounted = volume.mount();
+    let mounted = volume.mount_with(options);
     let scratch = volume.scratch();
     // mount(8) for the suite: -i asks the kernel rather than a mount helper, as the suite names the mount point only.
     let shims = scratch.join("bin");

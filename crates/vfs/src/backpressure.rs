@@ -203,3 +203,80 @@ impl Drop for Place {
         self.of.act(&mut inner);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const FILE: InodeNo = InodeNo(7);
+
+    /// Parts of 16 MiB, of which two fit the first window.
+    fn queue() -> Arc<Backpressure> {
+        Backpressure::new(&MemoryPlan::new(512 << 20, 16 << 20))
+    }
+
+    async fn write(queue: &Arc<Backpressure>, bytes: u64) {
+        queue.admit(FILE, bytes).await.expect("admitted").written(bytes);
+    }
+
+    #[tokio::test]
+    async fn a_writer_waits_until_the_store_has_taken_something_and_no_longer() {
+        let queue = queue();
+        write(&queue, 16 * MIB).await;
+        let part = queue.sent(FILE, 16 * MIB);
+        write(&queue, 16 * MIB).await;
+        let mut waits = Box::pin(queue.admit(FILE, MIB));
+        assert!((&mut waits).now_or_never().is_none());
+        assert_eq!((queue.waiting(), queue.figures().in_flight), (1, 32 * MIB));
+        // Not when it is committed.
+        queue.stored(part);
+        let place = waits.now_or_never().expect("there is room").expect("admitted");
+        assert_eq!(queue.figures().uncommitted, 16 * MIB);
+        drop(place);
+        queue.committed(part);
+        queue.adjust(FILE, 16 * MIB, 0);
+        assert_eq!(queue.figures().in_flight + queue.figures().uncommitted, 0);
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_leaves_nothing_behind_whether_he_was_admitted_or_not() {
+        let queue = queue();
+        write(&queue, 32 * MIB).await;
+        let mut first = Box::pin(queue.admit(FILE, 8 * MIB));
+        let mut second = Box::pin(queue.admit(InodeNo(8), MIB));
+        assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+        drop(second);
+        let part = queue.sent(FILE, 32 * MIB);
+        queue.stored(part);
+        queue.committed(part);
+        // Admitted, and nobody looks.
+        assert_eq!(queue.figures().in_flight, 8 * MIB);
+        drop(first);
+        assert_eq!((queue.figures().in_flight, queue.waiting()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_is_overwritten_counts_once_and_what_is_cut_off_not_at_all() {
+        let queue = queue();
+        for _ in 0..100 {
+            // The same MiB each time.
+            let more = if queue.figures().in_flight == 0 { MIB } else { 0 };
+            queue.admit(FILE, MIB).await.expect("admitted").written(more);
+        }
+        assert_eq!(queue.figures().gathered, MIB);
+        queue.adjust(FILE, MIB, 0);
+        assert_eq!(queue.figures(), WriteQueue { window: queue.figures().window, ..WriteQueue::default() });
+    }
+
+    #[tokio::test]
+    async fn who_waits_while_nothing_is_on_its_way_has_it_sent() {
+        let queue = queue();
+        write(&queue, 32 * MIB).await;
+        let mut waits = Box::pin(queue.admit(InodeNo(8), MIB));
+        assert!((&mut waits).now_or_never().is_none());
+        assert!(queue.send.notified().now_or_never().is_some());
+    }
+}

@@ -111,6 +111,7 @@ fn render(status: &Value) -> String {
                 human::bytes(figure("dirty_limit"))
             ),
         )
+        .add("on its way", on_its_way(&status["figures"]["write_queue"]))
         .add("to be packed", human::bytes(figure("inline_bytes")))
         .add(
             "metadata",
@@ -155,6 +156,22 @@ fn render(status: &Value) -> String {
         fields.add("last error", output::name(error.as_bytes()));
     }
     format!("{}\n{}", text("mountpoint"), fields.render(2))
+}
+
+/// What was written and is not in the store yet.
+fn on_its_way(queue: &Value) -> String {
+    let bytes = |name: &str| human::bytes(queue[name].as_u64().unwrap_or_default());
+    let mut text = format!("{} of at most {} at a time", bytes("in_flight"), bytes("window"));
+    if let Some(drain) = queue["drain"].as_u64() {
+        text.push_str(&format!("; the store takes {}/s", human::bytes(drain)));
+    }
+    match queue["waiting"].as_u64().unwrap_or_default() {
+        0 => {}
+        waiting => {
+            text.push_str(&format!("; {} for it", human::plural(waiting, "write waits", "writes wait")))
+        }
+    }
+    text
 }
 
 /// Where metrics can be asked for.

@@ -32,11 +32,11 @@ pub const WRITTEN: &str = "written meanwhile, MB/s";
 pub const RATE: &str = "rate";
 
 const SIZES: [[u64; 2]; 2] = [[4 << 10, 1 << 20], [32 << 10, 1 << 20]];
-/// Writers, until the queue is full, and longest time of all reads of one kind.
+/// Writers, and how many kinds of reads there are.
 const WRITERS: u64 = 4;
-const LEAD: Duration = Duration::from_secs(4);
-const LONGEST: Duration = Duration::from_secs(8);
 const KINDS: u32 = 7;
+/// Longest time until a worker has begun, and ended when it is told to.
+const STARTING: Duration = Duration::from_millis(500);
 
 fn network() -> Conditions {
     let first_byte = Latency::constant(Duration::from_millis(20));
@@ -69,7 +69,7 @@ fn session(rig: &Rig, seed: u64) -> Result<Found> {
     let subject = headrace_with(Vec::new());
     let subject = subject.as_ref();
     rig.fresh(subject)?;
-    let (root, probes) = (rig.root(subject)?, rig.sizes().probes);
+    let (root, probes, longest) = (rig.root(subject)?, rig.sizes().probes, rig.sizes().probing);
     let len = rig.sizes().probed;
     let section = |name: String, id| Section { path: root.join(name), id, from: 0, len };
     let cached = section("cached".into(), 0x6000);
@@ -115,14 +115,16 @@ fn session(rig: &Rig, seed: u64) -> Result<Found> {
             (DISK, read(disk.clone(), ours[0])),
         ];
         let take = |(row, work)| {
-            let outcome = worker::run(&Job { work, limit: LONGEST }).context(|| format!("{row}, {name}"))?;
+            let outcome = worker::run(&Job { work, limit: longest }).context(|| format!("{row}, {name}"))?;
             Ok((row, name, values(&outcome)))
         };
         kinds.into_iter().map(take).collect()
     };
     let mut found = column(0, IDLE)?;
 
-    let limit = LEAD + LONGEST * KINDS;
+    // Until the queue is full, and as long as reading takes at most; starting a worker takes a moment too.
+    let lead = longest / 2;
+    let limit = lead + (longest + STARTING) * KINDS;
     // More than can be written in that time.
     let each = 1 << 40;
     let file = |n| Section { path: root.join(format!("load-{n}")), id: 0x7000 + n, from: 0, len: each };
@@ -130,9 +132,9 @@ fn session(rig: &Rig, seed: u64) -> Result<Found> {
     let work = Work::WriteEach { files: load.clone(), block: 1 << 20, sync: Fsync::Never };
     let (writing, probed) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| worker::run(&Job { work, limit }));
-        std::thread::sleep(LEAD);
+        std::thread::sleep(lead);
         let (began, probed) = (Instant::now(), column(1, LOADED));
-        let late = began.elapsed() > LONGEST * KINDS;
+        let late = began.elapsed() > (longest + STARTING) * KINDS;
         let writing = writing.join().unwrap_or_else(|_| Err(Failure::new("the thread of a worker panicked")));
         (writing, probed.map(|probed| (probed, late)))
     });

@@ -42,6 +42,8 @@ pub struct Sizes {
     pub fewer: [u64; 2],
     /// Reads of each kind while the queue is full.
     pub probes: u64,
+    /// Longest time for all reads of one kind.
+    pub probing: Duration,
     /// Bytes of the files that are read meanwhile.
     pub probed: u64,
 }
@@ -57,6 +59,7 @@ impl Sizes {
             tree: 36_000,
             fewer: [36, 9],
             probes: 100,
+            probing: Duration::from_secs(8),
             probed: 512 << 20,
         }
     }
@@ -71,6 +74,7 @@ impl Sizes {
             tree: 6_000,
             fewer: [20, 5],
             probes: 50,
+            probing: Duration::from_secs(4),
             probed: 256 << 20,
         }
     }
@@ -85,6 +89,7 @@ impl Sizes {
             tree: 200,
             fewer: [4, 2],
             probes: 5,
+            probing: Duration::from_millis(600),
             probed: 16 << 20,
         }
     }

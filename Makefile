@@ -141,6 +141,11 @@ reads-bench: ## Cold reads: defaults against settings by hand, bare clients, fau
 	scripts/install-test-tools build bench
 	scripts/compare reads $(if $(QUICK),--quick) $(if $(PARTS),--parts $(PARTS))
 
+.PHONY: writes-bench
+writes-bench: ## Writes: against bare clients, ext4 and JuiceFS, and reads beside them; an hour and a half, QUICK=1 takes 15 minutes, PARTS=sequential picks
+	scripts/install-test-tools build bench
+	scripts/compare writes $(if $(QUICK),--quick) $(if $(PARTS),--parts $(PARTS))
+
 .PHONY: netlab-check
 netlab-check: ## The network lab against its own settings to 5 %, and the server for benchmarks; on a quiet machine
 	scripts/install-test-tools build bench

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a small file.
 pub const SMALL: u64 = 4096;
-/// Small files per directory.
-const PER_DIRECTORY: u64 = 1_000;
+/// Small files to a directory, where nothing else is asked for.
+pub const PER_DIRECTORY: u64 = 1_000;
 /// Numbers of the small files start here.
 const FIRST_SMALL: u64 = 1 << 32;
 
@@ -110,7 +110,7 @@ impl Scale {
 
     /// The small files, in order.
     pub fn small_files(&self) -> Vec<DataFile> {
-        (0..self.small).map(|n| small_file("small", n)).collect()
+        (0..self.small).map(|n| small_file("small", n, PER_DIRECTORY)).collect()
     }
 
     /// All of them.
@@ -141,9 +141,9 @@ impl DataFile {
     }
 }
 
-/// The small file with this number, below the directory `under`: a thousand to a directory.
-pub fn small_file(under: &str, n: u64) -> DataFile {
-    DataFile { name: format!("{under}/d{:03}/f{n:06}", n / PER_DIRECTORY), id: FIRST_SMALL + n, len: SMALL }
+/// The small file with this number, below the directory `under`: `each` to a directory.
+pub fn small_file(under: &str, n: u64, each: u64) -> DataFile {
+    DataFile { name: format!("{under}/d{:03}/f{n:06}", n / each.max(1)), id: FIRST_SMALL + n, len: SMALL }
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! Runs the comparison; see the library of this crate.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use headrace_compare::dataset::Scale;
 use headrace_compare::failure::{Context, Failure, Result};
+use headrace_compare::figures::{self, Pace};
 use headrace_compare::report::{self, results::Results};
 use headrace_compare::server::Profile;
-use headrace_compare::{cases, reads, runner, subjects, worker, workspace};
+use headrace_compare::{cases, reads, runner, subjects, worker, workspace, writes};
 
 /// Headrace, its peers and the native file system side by side: same server, same data, in turns.
 #[derive(Parser)]
@@ -26,6 +27,8 @@ enum Command {
     Run(RunArgs),
     /// Measure cold reads by themselves: what is decided by measuring against settings by hand, and faults. Needs root.
     Reads(ReadsArgs),
+    /// Measure writes by themselves: against bare clients, the native file system and JuiceFS, and what they do to reads. Needs root.
+    Writes(WritesArgs),
     /// List subjects and cases.
     List,
     /// Make the report of recorded results; several files are put together.
@@ -91,9 +94,41 @@ struct RunArgs {
 #[derive(Args)]
 struct ReadsArgs {
     /// Parts, separated by commas; all by default.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, alias = "only", value_delimiter = ',')]
     parts: Vec<reads::Part>,
-    /// Beginnings of names of rows, separated by commas: 20ms/90MB, 503/1; all by default.
+    /// Where the report goes.
+    #[arg(long, default_value = "target/reads")]
+    out: PathBuf,
+    /// A figure is taken again while others had more than so many processors, twice at most.
+    #[arg(long, value_name = "CORES", default_value_t = 0.2)]
+    noise: f64,
+    #[command(flatten)]
+    pace: PaceArgs,
+}
+
+#[derive(Args)]
+struct WritesArgs {
+    /// Parts, separated by commas; all by default.
+    #[arg(long, alias = "only", value_delimiter = ',')]
+    parts: Vec<writes::Part>,
+    /// Beginnings of names of who is measured, separated by commas: headrace, native, juicefs-writeback; all by default.
+    #[arg(long, value_delimiter = ',')]
+    contenders: Vec<String>,
+    /// Where the report goes.
+    #[arg(long, default_value = "target/writes")]
+    out: PathBuf,
+    /// A figure is taken again while others had more than so many processors, twice at most. What the kernel does to write to the disk
+    /// counts as others.
+    #[arg(long, value_name = "CORES", default_value_t = 0.5)]
+    noise: f64,
+    #[command(flatten)]
+    pace: PaceArgs,
+}
+
+/// What `reads` and `writes` have in common.
+#[derive(Args)]
+struct PaceArgs {
+    /// Beginnings of names of rows, separated by commas: 20ms/90MB, loopback/1, cp; all by default.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
     /// How often each row is repeated, if time allows [default: 3; with --quick 1].
@@ -105,27 +140,56 @@ struct ReadsArgs {
     /// Next to nothing, for tests of this program.
     #[arg(long, hide = true)]
     tiny: bool,
-    /// Minutes for all of it [default: 55; with --quick 15]. Rows that do not fit are left out, and the report says so.
+    /// Minutes for all of it [default: 55, for writes 90; with --quick 15]. Rows that do not fit are left out, and the report says so.
     #[arg(long)]
     minutes: Option<u64>,
     /// Where the data goes: a disk, not a tmpfs.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     temporary: PathBuf,
-    /// Where the report goes.
-    #[arg(long, default_value = "target/reads")]
-    out: PathBuf,
     /// Also write the results (JSON) to this file.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// A figure is taken again while others had more than so many processors, twice at most.
-    #[arg(long, value_name = "CORES", default_value_t = 0.2)]
-    noise: f64,
-    /// Go on where an earlier run ended: its results.json. Of settings by hand only the best are measured again.
+    /// Go on where an earlier run ended: its results.json. Of settings by hand and bare clients only the best are measured again.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     /// Measure nothing: put what earlier runs recorded (results.json) together, separated by commas.
     #[arg(long, value_delimiter = ',')]
     from: Vec<PathBuf>,
+}
+
+impl PaceArgs {
+    fn pace(&self, contenders: Vec<String>, noise: f64, minutes: u64, out: &Path) -> Pace {
+        Pace {
+            rows: self.rows.clone(),
+            contenders,
+            repeat: self.repeat.unwrap_or(if self.quick { 1 } else { 3 }).max(1),
+            budget: Duration::from_secs(60 * self.minutes.unwrap_or(if self.quick { 15 } else { minutes })),
+            noise,
+            partial: out.join("results.json"),
+            temporary: self.temporary.clone(),
+        }
+    }
+
+    /// One of three, as was asked for.
+    fn sizes<S>(&self, tiny: S, quick: S, full: S) -> S {
+        match (self.tiny, self.quick) {
+            (true, _) => tiny,
+            (false, true) => quick,
+            (false, false) => full,
+        }
+    }
+
+    /// What was found earlier, if nothing is to be measured.
+    fn recorded<P: figures::PartName>(&self) -> Result<Option<figures::results::Results<P>>> {
+        let mut loaded = self.from.iter().map(|path| figures::results::Results::load(path));
+        let Some(first) = loaded.next().transpose()? else { return Ok(None) };
+        loaded.try_fold(first, |mut all, next| next.map(|next| all.merge(next)).map(|()| all)).map(Some)
+    }
+
+    /// What is to be gone on with.
+    fn earlier<P: figures::PartName>(&self) -> Result<Option<figures::results::Results<P>>> {
+        self.resume.as_deref().map(figures::results::Results::load).transpose()
+    }
 }
 
 fn main() -> ExitCode {
@@ -142,6 +206,7 @@ fn perform(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => return run(args),
         Command::Reads(args) => return cold_reads(args),
+        Command::Writes(args) => return only_writes(args),
         Command::List => list(),
         Command::Report { files, out, publish } => {
             let results = together(&files)?;
@@ -193,29 +258,42 @@ fn run(args: RunArgs) -> Result<ExitCode> {
 }
 
 fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
-    let results = if args.from.is_empty() {
-        reads::run(&reads::Options {
+    let results = match args.pace.recorded()? {
+        Some(results) => results,
+        None => reads::run(&reads::Options {
             parts: if args.parts.is_empty() { reads::Part::ALL.to_vec() } else { args.parts },
-            rows: args.rows,
-            earlier: args.resume.as_deref().map(reads::results::Results::load).transpose()?,
-            repeat: args.repeat.unwrap_or(if args.quick { 1 } else { 3 }).max(1),
-            sizes: match (args.tiny, args.quick) {
-                (true, _) => reads::Sizes::tiny(),
-                (false, true) => reads::Sizes::quick(),
-                (false, false) => reads::Sizes::full(),
-            },
-            budget: Duration::from_secs(60 * args.minutes.unwrap_or(if args.quick { 15 } else { 55 })),
-            noise: args.noise,
-            temporary: args.temporary,
-        })?
-    } else {
-        let mut loaded = args.from.iter().map(|path| reads::results::Results::load(path));
-        let first = loaded.next().unwrap_or_else(|| Err(Failure::new("no results")))?;
-        loaded.try_fold(first, |mut all, next| next.map(|next| all.merge(next)).map(|()| all))?
+            earlier: args.pace.earlier()?,
+            sizes: args.pace.sizes(reads::Sizes::tiny(), reads::Sizes::quick(), reads::Sizes::full()),
+            pace: args.pace.pace(Vec::new(), args.noise, 55, &args.out),
+        })?,
     };
-    let text = reads::save(&results, &args.out)?;
-    print(&text);
-    if let Some(path) = &args.json {
+    let theirs = |part, contender: &str| part == reads::Part::Many && contender != "headrace";
+    tell(&results, &reads::save(&results, &args.out)?, args.pace.json.as_deref(), theirs)
+}
+
+fn only_writes(args: WritesArgs) -> Result<ExitCode> {
+    let results = match args.pace.recorded()? {
+        Some(results) => results,
+        None => writes::run(&writes::Options {
+            parts: if args.parts.is_empty() { writes::Part::ALL.to_vec() } else { args.parts },
+            earlier: args.pace.earlier()?,
+            sizes: args.pace.sizes(writes::Sizes::tiny(), writes::Sizes::quick(), writes::Sizes::full()),
+            pace: args.pace.pace(args.contenders, args.noise, 90, &args.out),
+        })?,
+    };
+    let theirs = |_, contender: &str| contender.starts_with("juicefs");
+    tell(&results, &writes::save(&results, &args.out)?, args.pace.json.as_deref(), theirs)
+}
+
+/// Prints the report. Wrong data is a fault, unless it is that of a peer: then it is a result.
+fn tell<P: figures::PartName>(
+    results: &figures::results::Results<P>,
+    report: &str,
+    json: Option<&Path>,
+    theirs: impl Fn(P, &str) -> bool,
+) -> Result<ExitCode> {
+    print(report);
+    if let Some(path) = json {
         results.save(path)?;
     }
     let wrong = results.wrong_data();
@@ -223,7 +301,7 @@ fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
         let why = sample.failed.as_deref().unwrap_or_default();
         eprintln!("compare: {} {}: {why}", sample.row, sample.contender);
     }
-    let ours = wrong.iter().any(|sample| sample.part != reads::Part::Many || sample.contender == "headrace");
+    let ours = wrong.iter().any(|sample| !theirs(sample.part, &sample.contender));
     Ok(if ours { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }
 

@@ -1,7 +1,7 @@
 //! The one object store behind all subjects, and the network before it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headrace_netlab::{Conditions, Counters, Fault, NetLab};
 use headrace_testbed::{HybridServer, S3Server, s3};
@@ -38,7 +38,8 @@ impl Profile {
         }
     }
 
-    fn conditions(self) -> Conditions {
+    /// Its conditions.
+    pub fn conditions(self) -> Conditions {
         match self {
             Profile::Loopback => Conditions::default(),
             Profile::Slow => Conditions::slow(),
@@ -92,9 +93,17 @@ impl Store {
 }
 
 impl Server {
-    /// Starts both; the objects are kept below `dir`.
+    /// Starts both; the objects are kept below `dir`. What is read is sent as cheaply as this machine can.
     pub fn start(dir: &Path) -> Result<Server> {
-        let store = Store::start(dir);
+        Server::before(Store::start(dir))
+    }
+
+    /// The same without nginx, which only adds to the cost of what is stored.
+    pub fn start_to_store(dir: &Path) -> Result<Server> {
+        Server::before(Store::Plain(S3Server::start_in(dir)))
+    }
+
+    fn before(store: Store) -> Result<Server> {
         let data = store.gateway().bucket_dir();
         for bucket in BUCKETS {
             let dir = data.with_file_name(bucket);
@@ -103,6 +112,11 @@ impl Server {
         let lab = NetLab::start(store.address(), Conditions::default())
             .context(|| "starting the network".into())?;
         Ok(Server { lab, store })
+    }
+
+    /// Where the objects of a bucket are files.
+    pub fn bucket_dir(&self, bucket: &str) -> PathBuf {
+        self.store.gateway().bucket_dir().with_file_name(bucket)
     }
 
     /// `http://127.0.0.1:PORT`.

@@ -130,6 +130,50 @@ fn reads_by_themselves_are_measured_and_leave_only_their_report() {
     assert_nothing_left(dir.path());
 }
 
+#[test]
+fn writes_by_themselves_are_measured_and_leave_only_their_report() {
+    if !installed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_headrace-compare"))
+        .args(["writes", "--tiny", "--minutes", "5", "--repeat", "1", "--noise", "99"])
+        .args(["--contenders", "native,headrace,2 PUTs,4 PUTs"])
+        .arg("--temporary")
+        .arg(dir.path())
+        .arg("--out")
+        .arg(dir.path().join("out"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = std::fs::read(dir.path().join("out/results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    let samples = results["samples"].as_array().unwrap();
+    for sample in samples {
+        assert!(sample["failed"].is_null(), "{sample:#}");
+    }
+    let of = |part| samples.iter().filter(move |sample| sample["part"] == part);
+    // Two networks with one and four streams, three contenders; two networks, of them one with the native file system; four ways to make
+    // files; seven kinds of reads, idle and not, and what was written meanwhile.
+    let count = |part| of(part).count();
+    assert_eq!((count("sequential"), count("overwrite")), (4 * 3, 3), "{results:#}");
+    assert_eq!((count("small-files"), count("bufferbloat")), (4 * 2, 7 * 2 + 1), "{results:#}");
+    for sample in samples.iter().filter(|sample| sample["contender"] == "headrace") {
+        let value = |name: &str| sample["values"][name].as_f64();
+        // All that was written is in the store, once at least; small files are text, and may be compressed.
+        let least = if sample["part"] == "small-files" { 0.1 } else { 0.9 };
+        assert!(value("put_bytes").unwrap() > least, "{sample:#}");
+        assert!(value("puts").unwrap() > 0.0 && value("memory").unwrap() > f64::from(1 << 20), "{sample:#}");
+    }
+    let extents = of("overwrite").filter_map(|sample| sample["values"]["extents"].as_f64());
+    assert!(
+        extents.filter(|extents| *extents > 10.0).count() == 2,
+        "200 blocks are in as many places: {results:#}"
+    );
+    assert_nothing_left(dir.path());
+}
+
 /// Starts a run and waits until something is mounted.
 fn started(dir: &Path) -> Child {
     let mut child =

@@ -11,7 +11,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::dataset::{DataFile, Scale};
+use crate::dataset::{DataFile, PER_DIRECTORY, Scale};
 use crate::worker::{Access, Job, Order, Outcome, Section, SmallAction, Work};
 pub use programs::fixtures;
 
@@ -107,7 +107,13 @@ impl Place<'_> {
     }
 
     fn small(&self, action: SmallAction) -> Job {
-        let work = Work::Small { action, root: self.data(), under: "small".into(), count: self.scale.small };
+        let work = Work::Small {
+            action,
+            root: self.data(),
+            under: "small".into(),
+            count: self.scale.small,
+            each: PER_DIRECTORY,
+        };
         self.measured(work)
     }
 

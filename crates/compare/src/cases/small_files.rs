@@ -1,6 +1,7 @@
 //! Thousands of files of 4 KiB, a thousand to a directory.
 
 use super::{Case, Measure, Place, Plan, unmeasured};
+use crate::dataset::PER_DIRECTORY;
 use crate::worker::{Job, SmallAction, Work};
 
 /// Where files of a case of its own are, below its scratch directory.
@@ -23,7 +24,7 @@ const fn case(id: &'static str, title: &'static str, plan: fn(&Place) -> Plan) -
 }
 
 fn fresh(place: &Place, action: SmallAction, count: u64) -> Work {
-    Work::Small { action, root: place.scratch.clone(), under: UNDER.into(), count }
+    Work::Small { action, root: place.scratch.clone(), under: UNDER.into(), count, each: PER_DIRECTORY }
 }
 
 fn create(place: &Place) -> Plan {
@@ -31,7 +32,13 @@ fn create(place: &Place) -> Plan {
         (place.scratch.clone(), place.measured(fresh(place, SmallAction::Create, place.scale.fresh)));
     Plan::writes(timed, move |outcome| {
         let (root, count) = (scratch.clone(), outcome.operations);
-        vec![unmeasured(Work::Small { action: SmallAction::Read, root, under: UNDER.into(), count })]
+        vec![unmeasured(Work::Small {
+            action: SmallAction::Read,
+            root,
+            under: UNDER.into(),
+            count,
+            each: PER_DIRECTORY,
+        })]
     })
 }
 

@@ -53,8 +53,8 @@ fn written(place: &Place, file: Section, block: u64, sync: Fsync) -> Plan {
 fn random(place: &Place) -> Plan {
     let file = place.fresh(place.scale.rewritten);
     let block = 4 * KIB;
-    let order = Order::Random { seed: SEED, operations: place.scale.random };
-    let timed = Work::Write { file: Section { id: BY, ..file.clone() }, order, block, sync: Fsync::End };
+    let operations = place.scale.random;
+    let timed = Work::Overwrite { file: file.clone(), by: BY, seed: SEED, operations, block };
     let whole = Work::Write { file: file.clone(), order: Order::Sequential, block: MIB, sync: Fsync::End };
     let remove = vec![file.path.clone()];
     let check =

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use headrace_netlab::Conditions;
 
-use super::Part;
-use super::rig::{Rig, UNMEASURED};
-use super::run::{Figure, Place, Run};
+use super::rig::Rig;
+use super::{Part, Run};
 use crate::failure::Result;
+use crate::figures::cost::UNMEASURED;
+use crate::figures::run::{Figure, Place};
 use crate::worker::{Job, Work};
 
 /// Processor seconds for a GiB: of the daemon, or of the bare client.

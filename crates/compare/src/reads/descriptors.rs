@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use headrace_netlab::Conditions;
 
-use super::Part;
 use super::rig::Rig;
-use super::run::{Figure, Place, Run};
+use super::{Part, Run};
 use crate::failure::Result;
+use crate::figures::run::{Figure, Place};
 use crate::worker::{Access, Job, Order, Work};
 
 /// Million bytes per second.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use headrace_netlab::{Conditions, Fault, Latency, Rate, Tail};
 
 use super::rig::Rig;
-use super::run::{Figure, Place, Run};
-use super::{Part, recovery};
+use super::{Part, Run, recovery};
 use crate::failure::{Failure, Result};
+use crate::figures::run::{Figure, Place};
 use crate::server::Server;
 use crate::worker::{Job, Work, monotonic};
 

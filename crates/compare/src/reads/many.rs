@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use super::run::{Place, Run};
-use super::{Part, Sizes};
+use super::{Part, Run, Sizes};
 use crate::dataset::Scale;
 use crate::failure::{Context, Failure, Result};
+use crate::figures::run::Place;
 use crate::report::results::Results;
 use crate::server::Profile;
 use crate::subjects;
@@ -17,22 +17,22 @@ pub const RATE: &str = "rate";
 pub const OURS: &str = "headrace";
 const CASE: &str = "sequential/32-by-256k";
 
-pub fn measure(run: &mut Run<'_>) {
+pub fn measure(run: &mut Run<'_>, sizes: &Sizes) {
     let profiles: Vec<Profile> =
         [Profile::Loopback, Profile::Slow].into_iter().filter(|profile| run.wants(profile.name())).collect();
     if profiles.is_empty() {
         return;
     }
     let names = names();
-    run.expect(names.len() * profiles.len() * run.options.repeat as usize);
+    run.expect(names.len() * profiles.len() * run.pace.repeat as usize);
     let first = run.repetitions(Part::Many).start;
-    let found = match compare(run, &names, &profiles) {
+    let found = match compare(run, sizes, &names, &profiles) {
         Ok(found) => found,
         Err(failure) => return run.leave_out(format!("{:?}: {failure}", Part::Many)),
     };
     let ours = found.subjects.iter().find(|subject| subject.name == OURS);
     let version = ours.map_or(String::new(), |ours| ours.version.clone());
-    run.describe(&run.options.temporary, found.server, version);
+    run.describe(&run.pace.temporary, found.server, version);
     for figure in found.figures {
         let place = Place {
             part: Part::Many,
@@ -64,18 +64,18 @@ fn scale(sizes: &Sizes) -> Scale {
 }
 
 /// The comparison in a process of its own: it has its own server, data and directory, and a process has one.
-fn compare(run: &Run<'_>, names: &[String], profiles: &[Profile]) -> Result<Results> {
+fn compare(run: &Run<'_>, sizes: &Sizes, names: &[String], profiles: &[Profile]) -> Result<Results> {
     let program = std::env::current_exe().context(|| "finding this program".into())?;
-    let out = tempfile::tempdir_in(&run.options.temporary).context(|| "a directory for results".into())?;
+    let out = tempfile::tempdir_in(&run.pace.temporary).context(|| "a directory for results".into())?;
     let profiles: Vec<&str> = profiles.iter().map(|profile| profile.name()).collect();
-    let scale = serde_json::to_string(&scale(&run.options.sizes)).context(|| "describing sizes".into())?;
+    let scale = serde_json::to_string(&scale(sizes)).context(|| "describing sizes".into())?;
     let status = Command::new(program)
         .args(["run", "--cases", CASE, "--scale", &scale])
         .args(["--subjects", &names.join(","), "--profile", &profiles.join(",")])
-        .args(["--repeat", &run.options.repeat.to_string()])
+        .args(["--repeat", &run.pace.repeat.to_string()])
         .args(["--minutes", &(run.left().as_secs().div_ceil(60)).max(1).to_string()])
         .arg("--temporary")
-        .arg(&run.options.temporary)
+        .arg(&run.pace.temporary)
         .arg("--out")
         .arg(out.path())
         .stdin(Stdio::null())

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::cell::Cell;
 use super::hand::Hand;
-use super::results::Results;
 use super::rig::Rig;
-use super::run::{Figure, Place, Run};
-use super::{Part, recovery};
+use super::{Part, Results, Run, recovery};
 use crate::failure::{Failure, Result};
+use crate::figures::run::{Figure, Place};
 use crate::worker::{Job, Work};
 
 /// Who decides by itself.
@@ -100,10 +99,10 @@ pub fn best<'r>(results: &'r Results, row: &str) -> Option<(&'r str, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Sample;
     use super::*;
+    use crate::figures::results::Sample;
 
-    fn sample(contender: &str, value: f64) -> Sample {
+    fn sample(contender: &str, value: f64) -> Sample<Part> {
         Sample {
             part: Part::Matrix,
             row: "r".into(),

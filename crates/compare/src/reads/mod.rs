@@ -11,20 +11,17 @@ mod matrix;
 mod one_get;
 mod recovery;
 mod report;
-pub mod results;
 mod rig;
-mod run;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Context, Failure, Result};
-use results::Results;
+use crate::failure::{Failure, Result};
+use crate::figures::{self, Pace};
 use rig::Rig;
 pub use rig::Sizes;
-use run::Run;
 
 /// What can be measured by itself.
 #[derive(
@@ -57,33 +54,24 @@ impl Part {
 pub struct Options {
     /// Parts.
     pub parts: Vec<Part>,
-    /// Beginnings of rows' names; all rows when empty.
-    pub rows: Vec<String>,
-    /// How often each row is repeated if time allows.
-    pub repeat: u32,
     /// How much.
     pub sizes: Sizes,
     /// What an earlier run found: this one adds repetitions.
     pub earlier: Option<Results>,
-    /// For all of it. What does not fit is reported as not measured.
-    pub budget: Duration,
-    /// Processors that others may have while a figure is taken; else it is taken again, twice at most.
-    pub noise: f64,
-    /// Where the data goes: a disk, not a tmpfs.
-    pub temporary: PathBuf,
+    /// Which rows, how often, and where.
+    pub pace: Pace,
 }
+
+/// What was found.
+pub type Results = figures::results::Results<Part>;
+type Run<'a> = figures::run::Run<'a, Part>;
 
 /// Writes the JSON (`results.json`) and the report to `dir`. Gives the report.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub fn save(results: &Results, dir: &Path) -> Result<String> {
-    std::fs::create_dir_all(dir).context(|| format!("creating {}", dir.display()))?;
-    results.save(&dir.join("results.json"))?;
-    let text = report::render(results);
-    let path = dir.join("report.md");
-    std::fs::write(&path, &text).context(|| format!("writing {}", path.display()))?;
-    Ok(text)
+    figures::text::save(results, dir, report::render)
 }
 
 /// Runs it. What could be measured is in the results even if much failed.
@@ -95,11 +83,11 @@ pub fn run(options: &Options) -> Result<Results> {
         return Err(Failure::new("needs root, to mount and to drop caches"));
     }
     let started = Instant::now();
-    let mut run = Run::new(options, started);
+    let mut run = Run::new(&options.pace, options.earlier.clone(), started);
     let wants = |part: &Part| options.parts.contains(part);
     if Part::ALL.iter().any(|part| *part != Part::Many && wants(part)) {
         let rig = Rig::start(options)?;
-        run.describe(&options.temporary, rig.describe(), rig.version());
+        run.describe(&options.pace.temporary, rig.describe(), rig.version());
         for part in Part::ALL.iter().filter(|part| wants(part)) {
             match part {
                 Part::Matrix => matrix::measure(&mut run, &rig),
@@ -113,7 +101,7 @@ pub fn run(options: &Options) -> Result<Results> {
     }
     // It has a server and volumes of its own.
     if wants(&Part::Many) {
-        many::measure(&mut run);
+        many::measure(&mut run, &options.sizes);
     }
     Ok(run.finish())
 }

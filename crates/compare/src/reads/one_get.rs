@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use headrace_netlab::{Conditions, Latency};
 
-use super::Part;
-use super::rig::{Rig, UNMEASURED};
-use super::run::{Figure, Place, Run};
+use super::rig::Rig;
+use super::{Part, Run};
 use crate::failure::Result;
+use crate::figures::cost::UNMEASURED;
+use crate::figures::run::{Figure, Place};
 use crate::worker::{Access, Job, Order, Work};
 
 /// Median of one, milliseconds.
@@ -54,7 +55,8 @@ fn ours(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
 
 fn bare(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
     let operations = rig.sizes().random;
-    let work = Work::GetRandom { objects: rig.objects(), block: GET, seed, operations };
+    let work =
+        Work::GetEach { objects: rig.objects(), block: GET, order: Order::Random { seed, operations } };
     let outcome = rig.bare(network.clone(), work)?;
     Ok((values(outcome.p50, outcome.bytes, outcome.operations), Vec::new()))
 }

@@ -1,11 +1,7 @@
 //! What was found, as tables with what is asked of it.
 
-use std::fmt::Write;
-
-use headrace_bench::report::{Align, Spread, Table, human};
-
-use super::results::Results;
-use super::{Part, cpu, descriptors, faults, many, matrix, one_get};
+use super::{Part, Results, cpu, descriptors, faults, many, matrix, one_get};
+use crate::figures::text::{self, Section, columns, ratio, shown, spread};
 
 /// The default reaches so much of the best setting by hand.
 const OF_BEST: f64 = 0.95;
@@ -24,97 +20,14 @@ const DEAD: f64 = 2_000.0;
 
 /// All of it as Markdown.
 pub fn render(results: &Results) -> String {
-    let mut out = String::new();
-    let machine = &results.machine;
-    let _ = writeln!(
-        out,
-        "{}; {}, {}, {} cores; {}; store: {}. Took {:.0} minutes. Medians, least and greatest in brackets.\n",
-        results.date,
-        machine.kernel,
-        machine.processor,
-        machine.cores,
-        results.headrace,
-        results.server,
-        (results.took_seconds / 60.0).ceil()
-    );
-    for part in Part::ALL.into_iter().filter(|part| !results.rows(*part).is_empty()) {
-        let mut section = Section::default();
-        match part {
-            Part::Matrix => of_matrix(results, &mut section),
-            Part::Cpu => of_cpu(results, &mut section),
-            Part::OneGet => of_one_get(results, &mut section),
-            Part::Descriptors => of_descriptors(results, &mut section),
-            Part::Many => of_many(results, &mut section),
-            Part::Faults => of_faults(results, &mut section),
-        }
-        out += &section.text;
-        let failed = results.samples.iter().filter(|one| one.part == part);
-        for sample in failed {
-            if let Some(why) = &sample.failed {
-                section.misses.push(format!("{} {}: {why}", sample.row, sample.contender));
-            }
-        }
-        if section.misses.is_empty() {
-            out += "All as asked.\n\n";
-        } else {
-            let _ = writeln!(out, "Not as asked:\n\n- {}\n", section.misses.join("\n- "));
-        }
-    }
-    if !results.not_measured.is_empty() {
-        let _ = writeln!(out, "Not measured:\n\n- {}\n", results.not_measured.join("\n- "));
-    }
-    out
-}
-
-/// What is said of a part.
-#[derive(Default)]
-struct Section {
-    text: String,
-    misses: Vec<String>,
-}
-
-impl Section {
-    fn begin(&mut self, title: &str) {
-        let _ = writeln!(self.text, "### {title}\n");
-    }
-
-    fn table(&mut self, table: &Table) {
-        let _ = writeln!(self.text, "{}", table.markdown());
-    }
-
-    /// Takes down what is not as asked.
-    fn ask(&mut self, good: bool, what: impl FnOnce() -> String) {
-        if !good {
-            self.misses.push(what());
-        }
-    }
-}
-
-fn spread(value: Option<Spread>) -> String {
-    match value {
-        None => "-".into(),
-        Some(one) if one.samples == 1 => human::measured(one.median),
-        Some(one) => {
-            let all = [one.median, one.min, one.max].map(human::measured);
-            format!("{} ({}-{})", all[0], all[1], all[2])
-        }
-    }
-}
-
-fn ratio(of: Option<Spread>, to: Option<Spread>) -> Option<f64> {
-    Some(of?.median / to?.median)
-}
-
-fn shown(ratio: Option<f64>) -> String {
-    ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"))
-}
-
-fn columns(names: &[&'static str]) -> Table {
-    let mut columns: Vec<(&str, Align)> = names.iter().map(|name| (*name, Align::Right)).collect();
-    if let Some(first) = columns.first_mut() {
-        first.1 = Align::Left;
-    }
-    Table::new(&columns)
+    text::render(results, &Part::ALL, |part, section| match part {
+        Part::Matrix => of_matrix(results, section),
+        Part::Cpu => of_cpu(results, section),
+        Part::OneGet => of_one_get(results, section),
+        Part::Descriptors => of_descriptors(results, section),
+        Part::Many => of_many(results, section),
+        Part::Faults => of_faults(results, section),
+    })
 }
 
 fn of_matrix(results: &Results, to: &mut Section) {
@@ -270,14 +183,14 @@ fn of_faults(results: &Results, to: &mut Section) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::results::Sample;
     use super::*;
+    use crate::figures::results;
 
-    fn sample(part: Part, row: &str, contender: &str, values: &[(&str, f64)]) -> Sample {
+    fn sample(part: Part, row: &str, contender: &str, values: &[(&str, f64)]) -> results::Sample<Part> {
         let values: BTreeMap<String, f64> =
             values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let (row, contender) = (row.to_owned(), contender.to_owned());
-        Sample { part, row, contender, repetition: 0, failed: None, values, series: Vec::new() }
+        results::Sample { part, row, contender, repetition: 0, failed: None, values, series: Vec::new() }
     }
 
     #[test]

@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headrace_netlab::{Conditions, Counters};
+use headrace_netlab::Conditions;
 
 use super::Options;
 use crate::account::drop_caches;
 use crate::dataset::DataFile;
-use crate::failure::{Context, Failure, Result};
+use crate::failure::{Context, Result};
+use crate::figures::cost::{self, Cost, UNMEASURED};
 use crate::server::{Profile, Server};
-use crate::subjects::{Mount, Site, headrace_with};
+use crate::subjects::{Site, headrace_with};
 use crate::worker::{self, Fsync, Job, Objects, Order, Outcome, Section, Work};
 use crate::workspace::{Workspace, sweep};
 
-/// Making the data, or checking it, takes no longer than this.
-pub const UNMEASURED: Duration = Duration::from_secs(600);
 /// Bytes of each plain object.
 const OBJECT: u64 = 64 << 20;
 /// What their content is a function of.
@@ -71,17 +70,6 @@ impl Sizes {
     }
 }
 
-/// What reading cost besides time.
-#[derive(Debug, Clone)]
-pub struct Cost {
-    /// Processor time of the daemon.
-    pub cpu: Duration,
-    /// Peak of its resident memory, bytes.
-    pub memory: u64,
-    /// What passed the network.
-    pub passed: Counters,
-}
-
 /// All that measuring needs.
 #[derive(Debug)]
 pub struct Rig {
@@ -92,8 +80,9 @@ pub struct Rig {
 impl Rig {
     /// Starts the server, and makes the volume and the objects.
     pub fn start(options: &Options) -> Result<Rig> {
-        sweep(&options.temporary);
-        let workspace = Workspace::new(&options.temporary)?;
+        let temporary = &options.pace.temporary;
+        sweep(temporary);
+        let workspace = Workspace::new(temporary)?;
         let server = Server::start(workspace.path())?;
         let rig = Rig { site: Site::new(workspace, server), sizes: options.sizes };
         let subject = headrace_with(Vec::new());
@@ -171,7 +160,8 @@ impl Rig {
         let args = options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
         self.site.server.set(Profile::Loopback)?;
         let mount = headrace_with(args).mount(&self.site)?;
-        let done = self.measured(&mount, network, job, meanwhile);
+        drop_caches()?;
+        let done = cost::measured(&self.site.server, &mount, network, job, meanwhile);
         self.site.server.spoil_next(&[]);
         self.site.server.set(Profile::Loopback)?;
         // What failed there is the result; what fails here only adds to it.
@@ -180,40 +170,9 @@ impl Rig {
         unmounted.map(|_| done)
     }
 
-    fn measured<T: Send>(
-        &self,
-        mount: &Mount<'_>,
-        network: Conditions,
-        job: &Job,
-        meanwhile: impl FnOnce(&Server) -> Result<T>,
-    ) -> Result<(Outcome, Cost, T)> {
-        let server = &self.site.server;
-        server.set_conditions(network)?;
-        drop_caches()?;
-        mount.reset_peak();
-        let (counters, cpu) = (server.counters(), mount.cpu());
-        let (outcome, done) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| worker::run(job));
-            let done = meanwhile(server);
-            let outcome =
-                reading.join().unwrap_or_else(|_| Err(Failure::new("the thread of a worker panicked")));
-            (outcome, done)
-        });
-        let cost = Cost {
-            cpu: mount.cpu().saturating_sub(cpu),
-            memory: mount.peak_memory(),
-            passed: server.counters().since(&counters),
-        };
-        Ok((outcome?, cost, done?))
-    }
-
     /// Does something without Headrace.
     pub fn bare(&self, network: Conditions, work: Work) -> Result<Outcome> {
-        self.site.server.set_conditions(network)?;
-        drop_caches()?;
-        let done = worker::run(&Job { work, limit: UNMEASURED });
-        self.site.server.set(Profile::Loopback)?;
-        done
+        cost::bare(&self.site.server, network, work)
     }
 
     /// Checks a whole file that is not on a mount.

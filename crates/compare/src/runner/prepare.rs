@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::dataset::{DataFile, Scale};
+use crate::dataset::{DataFile, PER_DIRECTORY, Scale};
 use crate::failure::{Context, Result};
 use crate::subjects::{Family, Site, Subject};
 use crate::worker::{self, Fsync, Job, Order, Section, SmallAction, Work};
@@ -57,7 +57,13 @@ pub fn fill_directory(root: &Path, scale: &Scale) -> Result<()> {
         perform(Work::Write { file, order: Order::Sequential, block: 1 << 20, sync: Fsync::Never })?;
     }
     let action = SmallAction::Create;
-    perform(Work::Small { action, root: data, under: "small".into(), count: scale.small })
+    perform(Work::Small {
+        action,
+        root: data,
+        under: "small".into(),
+        count: scale.small,
+        each: PER_DIRECTORY,
+    })
 }
 
 fn perform(work: Work) -> Result<()> {

@@ -1,8 +1,10 @@
 //! Headrace: on a local directory and on the server.
 
+use std::path::Path;
 use std::process::Command;
 
 use headrace_testbed::{headrace, process};
+use serde_json::Value;
 
 use super::{Daemon, Family, Mount, Site, Subject};
 use crate::account::Group;
@@ -42,6 +44,17 @@ pub fn with(options: Vec<String>) -> Box<dyn Subject> {
         options,
         durability: "soon after; fsync: this machine's disk",
     })
+}
+
+/// What `headrace info` says of a file on a mount, as JSON.
+pub fn info(site: &Site, path: &Path) -> Result<Value> {
+    let mut command = Command::new(headrace());
+    command.args(["info", "--json"]).arg(path);
+    Headrace::environment(&mut command, site)?;
+    let done = command.output().context(|| "starting headrace info".into())?;
+    let all: Value = serde_json::from_slice(&done.stdout)
+        .context(|| format!("headrace info: {}", String::from_utf8_lossy(&done.stderr).trim()))?;
+    all.get(0).cloned().ok_or_else(|| Failure::new("headrace info printed nothing"))
 }
 
 impl Headrace {

@@ -124,6 +124,15 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     ]
 }
 
+/// The one whose writes are staged on the local disk, and nothing else changed.
+pub fn writeback() -> Box<dyn Subject> {
+    Box::new(JuiceFs {
+        name: "juicefs-writeback",
+        options: &["--writeback"],
+        durability: "soon after; fsync: this machine's disk (not synced)",
+    })
+}
+
 impl Subject for JuiceFs {
     fn name(&self) -> &'static str {
         self.name

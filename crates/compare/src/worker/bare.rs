@@ -13,7 +13,7 @@ use headrace_testbed::s3;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::clock::Clock;
+use super::clock::{Clock, thread_cpu};
 use super::job::{Objects, Order, Outcome};
 use super::read::wrong;
 use crate::content::Content;
@@ -113,23 +113,65 @@ async fn part(
     }
 }
 
+/// Stores all of it, as many objects at once as there are `connections`. Making the content is part of the time, as it is for who writes
+/// files, but is no processor time of the client.
+pub fn put_at_once(objects: &Objects, connections: usize) -> Result<Outcome> {
+    let (runtime, store) = client(objects)?;
+    let (next, content) = (Arc::new(AtomicU64::new(0)), Arc::new(Content::default()));
+    let shared = Arc::new(objects.clone());
+    let started = Instant::now();
+    let (bytes, aside) = runtime.block_on(async {
+        let mut crew = JoinSet::new();
+        for _ in 0..connections.max(1) {
+            let (store, content) = (Arc::clone(&store), Arc::clone(&content));
+            crew.spawn(store_some(store, Arc::clone(&shared), content, Arc::clone(&next)));
+        }
+        let mut all = (0, Duration::ZERO);
+        while let Some(one) = crew.join_next().await {
+            let (bytes, aside) = one.context(|| "a storing task".into())??;
+            all = (all.0 + bytes, all.1 + aside);
+        }
+        Ok::<_, Failure>(all)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let operations = objects.len.div_ceil(objects.each.max(1));
+    Ok(Outcome { seconds, operations, bytes, aside, ..Outcome::default() })
+}
+
+/// Stores object after object until none is left. Gives the bytes, and the time for making them.
+async fn store_some(
+    store: Arc<dyn ObjectStore>,
+    objects: Arc<Objects>,
+    content: Arc<Content>,
+    next: Arc<AtomicU64>,
+) -> Result<(u64, Duration)> {
+    let (mut bytes, mut aside) = (0, Duration::ZERO);
+    loop {
+        let at = next.fetch_add(1, Ordering::Relaxed).saturating_mul(objects.each.max(1));
+        if at >= objects.len {
+            return Ok((bytes, aside));
+        }
+        let before = thread_cpu();
+        let mut body = vec![0; objects.each.max(1).min(objects.len - at) as usize];
+        content.fill(objects.id, at, &mut body);
+        aside += thread_cpu().saturating_sub(before);
+        let (key, len) = (objects.at(at).0, body.len() as u64);
+        store.put(&key, Bytes::from(body)).await.context(|| format!("storing {key}"))?;
+        bytes += len;
+    }
+}
+
 /// Gets ranges of `block` bytes one after the other, and checks them.
-pub fn get_random(
-    objects: &Objects,
-    block: u64,
-    seed: u64,
-    operations: u64,
-    limit: Duration,
-) -> Result<Outcome> {
+pub fn get_each(objects: &Objects, block: u64, order: Order, limit: Duration) -> Result<Outcome> {
     let (runtime, store) = client(objects)?;
     let content = Content::default();
     let mut clock = Clock::new(limit);
-    for offset in (Order::Random { seed, operations }).offsets(objects.len, block) {
+    for offset in order.offsets(objects.len, block) {
         if clock.over() {
             break;
         }
         let (key, start) = objects.at(offset);
-        let end = (start + block).min(objects.each);
+        let end = (start + block).min(objects.each).min(start + objects.len - offset);
         let got = clock
             .operation(|| (runtime.block_on(store.get_range(&key, start..end)), end - start))
             .context(|| format!("getting {key}"))?;

@@ -69,22 +69,41 @@ pub enum Work {
         /// Bytes of a range.
         request: u64,
     },
-    /// Gets ranges anywhere in a file, one after the other, and checks them.
-    GetRandom {
+    /// Gets ranges of a file, one after the other, and checks them.
+    GetEach {
         /// Of what.
         objects: Objects,
         /// Bytes of a range.
         block: u64,
+        /// Which.
+        order: Order,
+    },
+    /// Stores a file as objects, several at once: no file system in between. The time is that of the clock on the wall.
+    Put {
+        /// What.
+        objects: Objects,
+        /// Objects at once.
+        connections: usize,
+    },
+    /// Overwrites blocks anywhere in a file, each write with content of its own, and calls fsync once. The time is that of the clock on the
+    /// wall.
+    Overwrite {
+        /// The file, with its content before.
+        file: Section,
+        /// What the content of the first write is a function of; that of the next one of the next number.
+        by: u64,
         /// Of the choice.
         seed: u64,
-        /// Ranges.
+        /// Writes.
         operations: u64,
+        /// Bytes of a write.
+        block: u64,
     },
-    /// Checks a file in which [`Order::Random`] writes were made.
+    /// Checks a file after [`Work::Overwrite`]: the last write of each block is what is there.
     Rewritten {
         /// The file, with its content before.
         file: Section,
-        /// What the content of the new blocks is a function of.
+        /// What the content of the first write is a function of.
         by: u64,
         /// Of the order.
         seed: u64,
@@ -104,6 +123,15 @@ pub enum Work {
         /// When to call fsync.
         sync: Fsync,
     },
+    /// Writes files from the first to the last byte, a thread for each. The time is that of the clock on the wall.
+    WriteEach {
+        /// Where; they are created.
+        files: Vec<Section>,
+        /// Bytes of one call.
+        block: u64,
+        /// When to call fsync.
+        sync: Fsync,
+    },
     /// Something with many small files.
     Small {
         /// What.
@@ -114,6 +142,8 @@ pub enum Work {
         under: String,
         /// How many.
         count: u64,
+        /// How many to a directory.
+        each: u64,
     },
     /// Random reads by fio with libaio and O_DIRECT.
     Fio {
@@ -282,14 +312,20 @@ pub struct Outcome {
     pub bytes: u64,
     /// Processor time of the client, user and system, without `aside`.
     pub cpu: Duration,
-    /// Time for making and checking content, of all threads.
+    /// Processor time for making and checking content, of all threads.
     pub aside: Duration,
     /// The limit came before the end.
     pub stopped: bool,
     /// Median time of one operation, seconds.
     pub p50: Option<f64>,
+    /// 95 of 100 operations took no longer than this, seconds.
+    #[serde(default)]
+    pub p95: Option<f64>,
     /// 99 of 100 operations took no longer than this, seconds.
     pub p99: Option<f64>,
+    /// Seconds until all was written and fsync was called, where there is one at the end.
+    #[serde(default)]
+    pub written: f64,
     /// When each read of [`Work::Watch`] ended, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,

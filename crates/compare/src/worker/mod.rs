@@ -89,14 +89,19 @@ pub fn perform(job: &Job) -> Result<Outcome> {
         Work::Get { objects, into, connections, request } => {
             bare::get(objects, into, *connections, *request, job.limit)
         }
-        Work::GetRandom { objects, block, seed, operations } => {
-            bare::get_random(objects, *block, *seed, *operations, job.limit)
+        Work::GetEach { objects, block, order } => bare::get_each(objects, *block, *order, job.limit),
+        Work::Put { objects, connections } => bare::put_at_once(objects, *connections),
+        Work::Overwrite { file, by, seed, operations, block } => {
+            write::overwrite(file, *by, *seed, *operations, *block, job.limit)
         }
+        Work::WriteEach { files, block, sync } => write::each(files, *block, *sync, job.limit),
         Work::Rewritten { file, by, seed, operations, block } => {
             read::rewritten(file, *by, *seed, *operations, *block)
         }
         Work::Write { file, order, block, sync } => write::write(file, *order, *block, *sync, job.limit),
-        Work::Small { action, root, under, count } => small::run(*action, root, under, *count, job.limit),
+        Work::Small { action, root, under, count, each } => {
+            small::run(*action, root, under, *count, *each, job.limit)
+        }
         Work::Fio { file, block, depth, operations } => {
             fio::run(file, *block, *depth, *operations, job.limit)
         }

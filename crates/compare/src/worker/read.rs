@@ -1,6 +1,6 @@
 //! Reading large files.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Barrier;
@@ -47,7 +47,10 @@ pub fn watch(threads: &[Section], block: u64, limit: Duration) -> Result<Outcome
 }
 
 /// Does something in a thread for each of these; all start together.
-fn at_once<T: Sync>(each: &[T], body: &(dyn Fn(&T, &Content) -> Result<Clock> + Sync)) -> Result<Outcome> {
+pub(super) fn at_once<T: Sync>(
+    each: &[T],
+    body: &(dyn Fn(&T, &Content) -> Result<Clock> + Sync),
+) -> Result<Outcome> {
     let content = Content::default();
     let start = Barrier::new(each.len());
     let clocks: Result<Vec<Clock>> = std::thread::scope(|scope| {
@@ -60,7 +63,7 @@ fn at_once<T: Sync>(each: &[T], body: &(dyn Fn(&T, &Content) -> Result<Clock> + 
         };
         let running: Vec<_> = each.iter().map(spawn).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Clock>>| {
-            thread.join().unwrap_or_else(|_| Err(Failure::new("a reading thread panicked")))
+            thread.join().unwrap_or_else(|_| Err(Failure::new("a thread of a worker panicked")))
         };
         running.into_iter().map(join).collect()
     });
@@ -139,21 +142,27 @@ pub fn wrong(what: &str, offset: u64) -> Failure {
     Failure::new(format!("{WRONG_DATA}: {what} at {offset} is not what was written"))
 }
 
-/// Checks a file after random writes.
+/// Checks a file after [`Work::Overwrite`](super::Work::Overwrite); reads a MiB at a time.
 pub fn rewritten(file: &Section, by: u64, seed: u64, operations: u64, block: u64) -> Result<Outcome> {
     let content = Content::default();
-    let new: BTreeSet<u64> = Order::Random { seed, operations }.offsets(file.len, block).collect();
+    // The last write of a block is the one that counts.
+    let new: BTreeMap<u64, u64> =
+        Order::Random { seed, operations }.offsets(file.len, block).zip(by..).collect();
     let opened = File::open(&file.path).context(|| format!("opening {}", file.path.display()))?;
     let mut clock = Clock::new(CHECK_LIMIT);
-    let mut buffer = vec![0; block as usize];
-    for offset in Order::Sequential.offsets(file.len, block) {
-        let part = &mut buffer[..block.min(file.len - offset) as usize];
+    let whole = ((1 << 20) / block).max(1) * block;
+    let mut buffer = vec![0; whole as usize];
+    for offset in Order::Sequential.offsets(file.len, whole) {
+        let part = &mut buffer[..whole.min(file.len - offset) as usize];
         let len = part.len() as u64;
         clock
             .operation(|| (opened.read_exact_at(part, offset), len))
             .context(|| format!("reading {} at {offset}", file.path.display()))?;
-        let id = if new.contains(&offset) { by } else { file.id };
-        clock.aside(|| content.check(id, offset, part)).map_err(|at| wrong_data(file, at))?;
+        let right = || {
+            let mut each = part.chunks(block as usize).zip((offset..).step_by(block as usize));
+            each.try_for_each(|(piece, at)| content.check(*new.get(&at).unwrap_or(&file.id), at, piece))
+        };
+        clock.aside(right).map_err(|at| wrong_data(file, at))?;
     }
     Ok(Clock::outcome(vec![clock]))
 }

@@ -15,8 +15,15 @@ use crate::dataset::{DataFile, SMALL, small_file};
 use crate::failure::{Context, Failure, Result};
 
 /// Does one thing with all of them.
-pub fn run(action: SmallAction, root: &Path, under: &str, count: u64, limit: Duration) -> Result<Outcome> {
-    let mut files: Vec<DataFile> = (0..count).map(|n| small_file(under, n)).collect();
+pub fn run(
+    action: SmallAction,
+    root: &Path,
+    under: &str,
+    count: u64,
+    each: u64,
+    limit: Duration,
+) -> Result<Outcome> {
+    let mut files: Vec<DataFile> = (0..count).map(|n| small_file(under, n, each)).collect();
     let mut clock = Clock::new(limit);
     match action {
         SmallAction::Create => create(root, &files, &mut clock)?,
@@ -153,17 +160,18 @@ fn shuffle(files: &mut [DataFile]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::PER_DIRECTORY;
 
     #[test]
     fn files_are_made_listed_read_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let limit = Duration::from_secs(20);
-        let act = |action| run(action, dir.path(), "many", 1_100, limit);
+        let act = |action| run(action, dir.path(), "many", 1_100, PER_DIRECTORY, limit);
         use SmallAction::{Create, Delete, List, Read, ReadShuffled, Stat};
         for action in [Create, List, Stat, Read, ReadShuffled] {
             assert_eq!(act(action).unwrap().operations, 1_100, "{action:?}");
         }
-        fs::write(small_file("many", 7).at(dir.path()), vec![0; SMALL as usize]).unwrap();
+        fs::write(small_file("many", 7, PER_DIRECTORY).at(dir.path()), vec![0; SMALL as usize]).unwrap();
         let wrong = act(Read).unwrap_err().to_string();
         assert!(wrong.contains(WRONG_DATA) && wrong.contains("f000007"), "{wrong}");
         fs::write(dir.path().join("many/d000/extra"), "x").unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::results::{Results, Sample};
-use super::{Options, Part};
+use super::{Pace, PartName};
 use crate::account::{Others, wait_quiet};
 use crate::failure::Result;
 use crate::runner;
@@ -20,9 +20,9 @@ pub const OTHERS: &str = "others";
 
 /// Where a figure belongs.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct Place<'a, P> {
     /// The part.
-    pub part: Part,
+    pub part: P,
     /// The row.
     pub row: &'a str,
     /// Who is measured.
@@ -36,23 +36,23 @@ pub type Figure = (BTreeMap<&'static str, f64>, Vec<f64>);
 
 /// A run.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct Run<'a, P> {
     /// What was asked for.
-    pub options: &'a Options,
-    results: Results,
+    pub pace: &'a Pace,
+    results: Results<P>,
     started: Instant,
     done: usize,
     expected: usize,
     terminal: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a, P: PartName> Run<'a, P> {
     /// Nothing is measured yet but what an earlier run found.
-    pub fn new(options: &'a Options, started: Instant) -> Run<'a> {
+    pub fn new(pace: &'a Pace, earlier: Option<Results<P>>, started: Instant) -> Run<'a, P> {
         let terminal = std::io::stderr().is_terminal();
-        let results = options.earlier.clone().unwrap_or_else(Results::now);
+        let results = earlier.unwrap_or_else(Results::now);
         Run {
-            options,
+            pace,
             results: Results { not_measured: Vec::new(), ..results },
             started,
             done: 0,
@@ -62,10 +62,10 @@ impl<'a> Run<'a> {
     }
 
     /// The repetitions of a part that are to be done.
-    pub fn repetitions(&self, part: Part) -> std::ops::Range<u32> {
+    pub fn repetitions(&self, part: P) -> std::ops::Range<u32> {
         let done = self.results.samples.iter().filter(|sample| sample.part == part);
         let first = done.map(|sample| sample.repetition + 1).max().unwrap_or(0);
-        first..first + self.options.repeat
+        first..first + self.pace.repeat
     }
 
     /// What it runs on.
@@ -81,22 +81,28 @@ impl<'a> Run<'a> {
 
     /// Whether a row was asked for.
     pub fn wants(&self, row: &str) -> bool {
-        self.options.rows.is_empty() || self.options.rows.iter().any(|begin| row.starts_with(begin.as_str()))
+        self.pace.rows.is_empty() || self.pace.rows.iter().any(|begin| row.starts_with(begin.as_str()))
+    }
+
+    /// Whether a contender was asked for.
+    pub fn wants_contender(&self, contender: &str) -> bool {
+        let wanted = &self.pace.contenders;
+        wanted.is_empty() || wanted.iter().any(|begin| contender.starts_with(begin.as_str()))
     }
 
     /// What was found so far.
-    pub fn results(&self) -> &Results {
+    pub fn results(&self) -> &Results<P> {
         &self.results
     }
 
     /// Time that is left.
     pub fn left(&self) -> Duration {
-        self.options.budget.saturating_sub(self.started.elapsed())
+        self.pace.budget.saturating_sub(self.started.elapsed())
     }
 
     /// Takes a figure, on a machine that is as quiet as it gets: noisy ones are taken again, and the quietest one counts. A failure is a
     /// result too.
-    pub fn take(&mut self, place: Place<'_>, body: impl Fn() -> Result<Figure>) {
+    pub fn take(&mut self, place: Place<'_, P>, body: impl Fn() -> Result<Figure>) {
         self.done += 1;
         if self.left().is_zero() {
             self.missed(place.part, place.row);
@@ -104,7 +110,7 @@ impl<'a> Run<'a> {
         }
         self.show(&format!("{:?} {} {}", place.part, place.row, place.contender));
         let mut best: Option<(f64, Figure)> = None;
-        let (mut failed, noise) = (None, self.options.noise);
+        let (mut failed, noise) = (None, self.pace.noise);
         for attempt in 0..ATTEMPTS {
             if attempt > 0 && self.left().is_zero() {
                 break;
@@ -141,7 +147,7 @@ impl<'a> Run<'a> {
     /// Takes down what was measured elsewhere.
     pub fn add(
         &mut self,
-        place: Place<'_>,
+        place: Place<'_, P>,
         failed: Option<String>,
         values: BTreeMap<String, f64>,
         series: Vec<f64>,
@@ -158,6 +164,9 @@ impl<'a> Run<'a> {
             values,
             series,
         });
+        // The whole is saved at the end, and a failure told then.
+        let _ = std::fs::create_dir_all(self.pace.partial.parent().unwrap_or(Path::new(".")));
+        let _ = self.results.save(&self.pace.partial);
     }
 
     /// Says why something was left out.
@@ -169,17 +178,17 @@ impl<'a> Run<'a> {
     }
 
     /// There is no time for a row; that it was measured less often than asked is not worth a word.
-    fn missed(&mut self, part: Part, row: &str) {
+    fn missed(&mut self, part: P, row: &str) {
         if !self.results.rows(part).contains(&row) {
             self.leave_out(format!("{part:?} {row}: no time was left"));
         }
     }
 
     /// The end.
-    pub fn finish(mut self) -> Results {
+    pub fn finish(mut self) -> Results<P> {
         self.show("");
         self.results.took_seconds += self.started.elapsed().as_secs_f64();
-        Results { date: Results::now().date, ..self.results }
+        Results { date: Results::<P>::now().date, ..self.results }
     }
 
     fn line(&self, text: &str) {

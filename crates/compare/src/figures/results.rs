@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use headrace_bench::report::Spread;
 use serde::{Deserialize, Serialize};
 
-use super::Part;
+use super::PartName;
 use crate::failure::Result;
 use crate::report::file;
 use crate::report::results::Machine;
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
+pub struct Results<P> {
     /// Of this schema: 1.
     pub version: u32,
     /// When it ended, UTC.
@@ -32,16 +32,16 @@ pub struct Results {
     /// What Headrace says its version is.
     pub headrace: String,
     /// Every single figure.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<Sample<P>>,
     /// What was left out, and why.
     pub not_measured: Vec<String>,
 }
 
 /// One row with one contender, once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct Sample<P> {
     /// The part.
-    pub part: Part,
+    pub part: P,
     /// What is compared within.
     pub row: String,
     /// What was measured: `default`, fixed settings, a peer.
@@ -57,9 +57,9 @@ pub struct Sample {
     pub series: Vec<f64>,
 }
 
-impl Results {
+impl<P: PartName> Results<P> {
     /// Empty ones, of now.
-    pub fn now() -> Results {
+    pub fn now() -> Results<P> {
         Results {
             version: VERSION,
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -76,8 +76,8 @@ impl Results {
     ///
     /// # Errors
     /// When it cannot be read, or is of another version of this program.
-    pub fn load(path: &Path) -> Result<Results> {
-        file::load(path, VERSION, |results: &Results| results.version)
+    pub fn load(path: &Path) -> Result<Results<P>> {
+        file::load(path, VERSION, |results: &Results<P>| results.version)
     }
 
     /// Writes them.
@@ -89,9 +89,9 @@ impl Results {
     }
 
     /// Takes in what another run found, as further repetitions.
-    pub fn merge(&mut self, other: Results) {
+    pub fn merge(&mut self, other: Results<P>) {
         let first = self.samples.iter().map(|sample| sample.repetition + 1).max().unwrap_or(0);
-        let later = |sample: Sample| Sample { repetition: sample.repetition + first, ..sample };
+        let later = |sample: Sample<P>| Sample { repetition: sample.repetition + first, ..sample };
         self.samples.extend(other.samples.into_iter().map(later));
         // What one run had no time for another one has measured.
         let both = |line: &String| other.not_measured.contains(line);
@@ -101,25 +101,25 @@ impl Results {
     }
 
     /// Reads that gave something else than was written.
-    pub fn wrong_data(&self) -> Vec<&Sample> {
-        let wrong = |sample: &&Sample| sample.failed.as_ref().is_some_and(|why| why.contains(WRONG_DATA));
+    pub fn wrong_data(&self) -> Vec<&Sample<P>> {
+        let wrong = |sample: &&Sample<P>| sample.failed.as_ref().is_some_and(|why| why.contains(WRONG_DATA));
         self.samples.iter().filter(wrong).collect()
     }
 
     /// Rows of a part, in the order in which they were first measured.
-    pub fn rows(&self, part: Part) -> Vec<&str> {
+    pub fn rows(&self, part: P) -> Vec<&str> {
         distinct(self.samples.iter().filter(|one| one.part == part).map(|one| one.row.as_str()))
     }
 
     /// Who was measured in a row.
-    pub fn contenders(&self, part: Part, row: &str) -> Vec<&str> {
+    pub fn contenders(&self, part: P, row: &str) -> Vec<&str> {
         let here = self.samples.iter().filter(|one| one.part == part && one.row == row);
         distinct(here.map(|one| one.contender.as_str()))
     }
 
     /// One value of a contender in a row, over all repetitions.
-    pub fn value(&self, part: Part, row: &str, contender: &str, name: &str) -> Option<Spread> {
-        let here = |one: &&Sample| one.part == part && one.row == row && one.contender == contender;
+    pub fn value(&self, part: P, row: &str, contender: &str, name: &str) -> Option<Spread> {
+        let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
         Spread::of(self.samples.iter().filter(here).filter_map(|one| one.values.get(name).copied()))
     }
 }
@@ -138,7 +138,12 @@ fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    pub fn sample(row: &str, contender: &str, value: f64) -> Sample {
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    enum Part {
+        Matrix,
+    }
+
+    fn sample(row: &str, contender: &str, value: f64) -> Sample<Part> {
         Sample {
             part: Part::Matrix,
             row: row.into(),
@@ -165,6 +170,6 @@ mod tests {
         assert!(one.not_measured.is_empty());
         assert_eq!(one.samples.last().map(|last| last.repetition), Some(1));
         let text = serde_json::to_string(&one).unwrap();
-        assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), one);
+        assert_eq!(serde_json::from_str::<Results<Part>>(&text).unwrap(), one);
     }
 }

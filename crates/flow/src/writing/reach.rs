@@ -5,7 +5,7 @@
 //! fit the window it is made half as large again for a while: what brings more is kept, and tried further; what does not is taken back.
 //! Where many fit, a part that takes longer than the window reaches is impossible, and nothing is tried.
 //!
-//! At first it doubles for as long as that brings a quarter more, as BBR does (Cardwell et al., 2016): files are often written before
+//! At first it doubles for as long as that brings two fifths more, much as BBR does (Cardwell et al., 2016): files are often written before
 //! steps of half as much would have found what the store takes.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ const ROUNDS: u32 = 4;
 /// And at least so long.
 const LEAST: Duration = Duration::from_millis(400);
 /// What twice as much must bring at first to be kept.
-const GROWS: f64 = 1.25;
+const GROWS: f64 = 1.4;
 /// Times that a part takes, until what was sent since the last doubling has come back.
 const DOUBLED: u32 = 2;
 /// After a trial without success, the next at the same rate comes so late; then after twice that, and so on.

@@ -97,30 +97,41 @@ fn a_run_measures_all_it_should_and_leaves_only_its_report() {
     assert_nothing_left(dir.path());
 }
 
+/// What a tiny run of `reads` or `writes` with these arguments records; nothing of it may fail.
+fn by_themselves(dir: &Path, args: &[&[&str]]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_headrace-compare"))
+        .args(args.concat())
+        .args(["--tiny", "--minutes", "5", "--repeat", "1", "--noise", "99"])
+        .arg("--temporary")
+        .arg(dir)
+        .arg("--out")
+        .arg(dir.join("out"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value =
+        serde_json::from_slice(&std::fs::read(dir.join("out/results.json")).unwrap()).unwrap();
+    for sample in results["samples"].as_array().unwrap() {
+        assert!(sample["failed"].is_null(), "{sample:#}");
+    }
+    results
+}
+
 #[test]
 fn reads_by_themselves_are_measured_and_leave_only_their_report() {
     if !installed() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_headrace-compare"))
-        .args(["reads", "--tiny", "--minutes", "5", "--repeat", "1", "--noise", "99"])
-        .args(["--parts", "matrix,cpu,one-get,descriptors,faults"])
-        .args(["--rows", "1ms/uncapped,1 stream,loopback,hang/1"])
-        .arg("--temporary")
-        .arg(dir.path())
-        .arg("--out")
-        .arg(dir.path().join("out"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = std::fs::read(dir.path().join("out/results.json")).unwrap();
-    let results: Value = serde_json::from_slice(&results).unwrap();
+    let results = by_themselves(
+        dir.path(),
+        &[
+            &["reads", "--parts", "matrix,cpu,one-get,descriptors,faults"],
+            &["--rows", "1ms/uncapped,1 stream,loopback,hang/1"],
+        ],
+    );
     let samples = results["samples"].as_array().unwrap();
-    for sample in samples {
-        assert!(sample["failed"].is_null(), "{sample:#}");
-    }
     let count = |part| samples.iter().filter(|sample| sample["part"] == part).count();
     // One, four and 32 streams, each with the default and at least three settings by hand.
     assert!(count("matrix") >= 3 * 4, "{results:#}");
@@ -136,23 +147,8 @@ fn writes_by_themselves_are_measured_and_leave_only_their_report() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_headrace-compare"))
-        .args(["writes", "--tiny", "--minutes", "5", "--repeat", "1", "--noise", "99"])
-        .args(["--contenders", "native,headrace,2 PUTs,4 PUTs"])
-        .arg("--temporary")
-        .arg(dir.path())
-        .arg("--out")
-        .arg(dir.path().join("out"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = std::fs::read(dir.path().join("out/results.json")).unwrap();
-    let results: Value = serde_json::from_slice(&results).unwrap();
+    let results = by_themselves(dir.path(), &[&["writes", "--contenders", "native,headrace,2 PUTs,4 PUTs"]]);
     let samples = results["samples"].as_array().unwrap();
-    for sample in samples {
-        assert!(sample["failed"].is_null(), "{sample:#}");
-    }
     let of = |part| samples.iter().filter(move |sample| sample["part"] == part);
     // Two networks with one and four streams, three contenders; two networks, of them one with the native file system; four ways to make
     // files; seven kinds of reads, idle and not, and what was written meanwhile.

@@ -18,6 +18,19 @@ pub trait PartName: Debug + Copy + PartialEq + Serialize + DeserializeOwned {}
 
 impl<P: Debug + Copy + PartialEq + Serialize + DeserializeOwned> PartName for P {}
 
+/// What to measure: parts `P`, in sizes `S`.
+#[derive(Debug, Clone)]
+pub struct Options<P, S> {
+    /// Parts.
+    pub parts: Vec<P>,
+    /// How much.
+    pub sizes: S,
+    /// What an earlier run found: this one adds repetitions.
+    pub earlier: Option<results::Results<P>>,
+    /// Which rows, how often, and where.
+    pub pace: Pace,
+}
+
 /// Which rows, how often, and where.
 #[derive(Debug, Clone)]
 pub struct Pace {

@@ -16,7 +16,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Context, Failure, Result};
-use crate::figures::{self, Pace};
+use crate::figures;
 use rig::Rig;
 pub use rig::Sizes;
 
@@ -42,17 +42,7 @@ impl Part {
 }
 
 /// What to measure.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Parts.
-    pub parts: Vec<Part>,
-    /// How much.
-    pub sizes: Sizes,
-    /// What an earlier run found: this one adds repetitions.
-    pub earlier: Option<Results>,
-    /// Which rows, how often, and where.
-    pub pace: Pace,
-}
+pub type Options = figures::Options<Part, Sizes>;
 
 /// What was found.
 pub type Results = figures::results::Results<Part>;

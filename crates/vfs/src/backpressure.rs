@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use headrace_flow::memory::MemoryPlan;
 use headrace_flow::writing::{Action, Admit, FileId, Limits, PartId, Ticket, Tuning, Writing};
@@ -15,12 +14,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 /// See the [module](self).
 pub(crate) struct Backpressure {
     inner: Mutex<Inner>,
-    began: Instant,
+    clock: Clock,
     /// Told when what is gathered is to be sent although it does not fill parts.
     pub(crate) send: Notify,
 }
@@ -74,7 +74,7 @@ impl Backpressure {
             ..Limits::new(plan.dirty, plan.batch)
         };
         let inner = Inner { writing: Writing::new(Tuning::default(), limits), waiting: HashMap::new() };
-        Arc::new(Backpressure { inner: Mutex::new(inner), began: Instant::now(), send: Notify::new() })
+        Arc::new(Backpressure { inner: Mutex::new(inner), clock: Clock::new(), send: Notify::new() })
     }
 
     /// Waits until a write of so many bytes may be accepted. Dropping the future takes the request back.
@@ -146,7 +146,7 @@ impl Backpressure {
 
     fn tell<T>(&self, event: impl FnOnce(&mut Writing, std::time::Duration) -> T) -> T {
         let mut inner = self.inner.lock();
-        let answer = event(&mut inner.writing, self.began.elapsed());
+        let answer = event(&mut inner.writing, self.clock.now());
         self.act(&mut inner);
         answer
     }

@@ -7,6 +7,7 @@ mod admission;
 mod background;
 mod backpressure;
 mod caching;
+mod clock;
 mod data;
 mod error;
 mod handles;

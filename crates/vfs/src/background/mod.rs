@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::vfs::Vfs;
 
@@ -36,20 +37,11 @@ pub(crate) struct Background {
     flusher: Notify,
     /// Bytes of files that were closed with something pending, since the flusher was last woken for them.
     closed: AtomicU64,
-    /// Chunks of files to compact, by the time since `began`.
+    /// Chunks of files to compact.
     fragmented: Mutex<ChunkPlanner>,
-    began: Began,
+    clock: Clock,
     threads: Mutex<Vec<JoinHandle<()>>>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
-}
-
-/// When the background work began.
-struct Began(Instant);
-
-impl Default for Began {
-    fn default() -> Self {
-        Began(Instant::now())
-    }
 }
 
 /// What a background thread runs until it is told to stop or the file system is gone.
@@ -176,19 +168,19 @@ impl Background {
 
     /// Chunks of a file were written, each of which has so many extents now.
     pub(crate) fn chunks_written(&self, ino: InodeNo, chunks: &[(u32, usize)]) {
-        let (now, mut fragmented) = (self.began.0.elapsed(), self.fragmented.lock());
+        let (now, mut fragmented) = (self.clock.now(), self.fragmented.lock());
         chunks.iter().for_each(|(chunk, extents)| fragmented.written(now, ino, *chunk, *extents));
     }
 
     /// A chunk of so many extents is read.
     pub(crate) fn chunk_read(&self, ino: InodeNo, chunk: u32, extents: usize) {
         if extents > MAX_EXTENTS {
-            self.fragmented.lock().read(self.began.0.elapsed(), ino, chunk, extents);
+            self.fragmented.lock().read(self.clock.now(), ino, chunk, extents);
         }
     }
 
     /// The next chunk to compact.
     fn next_chunk(&self) -> Option<(InodeNo, u32)> {
-        self.fragmented.lock().next(self.began.0.elapsed())
+        self.fragmented.lock().next(self.clock.now())
     }
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::log_limit::{Burst, Rare};
+use crate::clock::Clock;
 use crate::error::Error;
 
 /// First and longest wait before stored bytes that failed are tried again. The store itself has tried until its deadline.
@@ -22,18 +23,9 @@ pub(crate) struct Outage {
     pub recovered: Notify,
     /// Lines in the log about reads that fail.
     pub reads: Mutex<Burst>,
-    began: Began,
-    /// Milliseconds from `began` to the newest success.
+    clock: Clock,
+    /// Milliseconds until the newest success.
     progress: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Began(Instant);
-
-impl Default for Began {
-    fn default() -> Self {
-        Began(Instant::now())
-    }
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +79,7 @@ impl Outage {
         if attempts.abandoned {
             return;
         }
-        let now = u64::try_from(self.began.0.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX);
         self.progress.fetch_max(now, Ordering::Relaxed);
         if self.settle(attempts) {
             self.recovered.notify_waiters();
@@ -136,7 +128,7 @@ impl Outage {
 
     /// When a batch was last stored.
     pub fn progressed(&self) -> Instant {
-        self.began.0 + Duration::from_millis(self.progress.load(Ordering::Relaxed))
+        self.clock.instant(Duration::from_millis(self.progress.load(Ordering::Relaxed)))
     }
 }
 

@@ -13,10 +13,11 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::flight::{Clock, Flight};
+use super::flight::Flight;
 use super::inner::{Inner, Order, Outcome, Waiting};
 use super::wake;
 use super::{Body, Origin};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 /// A read of a file that is fetched in streams.

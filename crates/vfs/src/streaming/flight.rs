@@ -1,7 +1,6 @@
 //! One fetch under way.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use headrace_flow::backoff::Failure;
@@ -74,23 +73,5 @@ impl<O: Origin> Delivery for Flight<O> {
 
     fn resumed(&mut self) {
         self.fetcher.event(|inner, now| inner.reads.resumed(now, self.fetch), None);
-    }
-}
-
-/// Counts the time since some moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn new() -> Clock {
-        Clock(Instant::now())
-    }
-
-    pub(super) fn now(self) -> std::time::Duration {
-        self.0.elapsed()
-    }
-
-    pub(super) fn instant(self, at: std::time::Duration) -> Instant {
-        self.0 + at
     }
 }

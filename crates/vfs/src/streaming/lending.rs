@@ -7,7 +7,7 @@ use std::time::Duration;
 use headrace_flow::lending::{Lending, Terms};
 use tokio::sync::Notify;
 
-use super::flight::Clock;
+use crate::clock::Clock;
 use crate::vfs::Vfs;
 
 /// How often it is looked at, while anybody reads.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-use super::flight::Clock;
 use super::{Fetcher, Origin};
+use crate::clock::Clock;
 
 /// Runs until the fetcher is stopped or gone. `rearmed` is told when there is something earlier, and at the end.
 pub(super) async fn keep<O: Origin>(fetcher: Weak<Fetcher<O>>, rearmed: Arc<Notify>, clock: Clock) {

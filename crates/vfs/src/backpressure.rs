@@ -48,6 +48,11 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
+    /// Somebody waits, and less is on its way than is gathered.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.waiting > 0 && self.gathered > self.in_flight / 2
+    }
+
     pub(crate) fn collect(&self, into: &mut Collection) {
         let help = "Written bytes on their way to the store: not sent yet, sent and not acknowledged, acknowledged and not committed";
         let mut family = into.gauges("headrace_write_queue_bytes", help, Unit::Bytes);

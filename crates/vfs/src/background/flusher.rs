@@ -40,7 +40,8 @@ pub(super) async fn run(weak: Weak<Vfs>) {
             let everything = match cause {
                 Cause::Window => vfs.backpressure.waiting() > 0,
                 Cause::Memory => vfs.admission.waiting() > 0,
-                Cause::Time => false,
+                // What was gathered came after the word to send it, while it waited for memory.
+                Cause::Time => vfs.backpressure.figures().is_starved(),
             };
             let sent = vfs.send_behind(|inode| {
                 let old = |since: Instant| now.saturating_duration_since(since) >= age;

@@ -9,6 +9,8 @@ use headrace_volume::{Compactor, PackPlanner, PackStep, compact_chunk, gc, pack}
 
 use crate::vfs::Vfs;
 
+/// Chunks of files compacted before everything else has its turn: one who overwrites all over makes new ones all the time.
+const CHUNKS: usize = 16;
 /// How often segments are looked at for compaction and dead ones deleted.
 const ROUND: Duration = Duration::from_secs(60);
 /// How often the store is listed to find objects that metadata does not know.
@@ -55,7 +57,8 @@ impl Maintenance {
         if vfs.background.stopping() {
             return Duration::ZERO;
         }
-        if wait.is_zero() | self.compact_chunks(vfs) {
+        let chunks = self.compact_chunks(vfs);
+        if wait.is_zero() || chunks > 0 {
             vfs.cached_bytes_moved();
         }
         if now >= self.next_round {
@@ -90,19 +93,20 @@ impl Maintenance {
         }
     }
 
-    /// Whether there was anything to do.
-    fn compact_chunks(&mut self, vfs: &Vfs) -> bool {
-        let mut some = false;
-        while !vfs.background.stopping() {
-            let Some((ino, chunk)) = vfs.background.next_chunk() else { break };
-            some = true;
+    /// How many there were.
+    fn compact_chunks(&mut self, vfs: &Vfs) -> usize {
+        for done in 0..CHUNKS {
+            if vfs.background.stopping() {
+                return done;
+            }
+            let Some((ino, chunk)) = vfs.background.next_chunk() else { return done };
             match vfs.background.until_stopped(&vfs.runtime, compact_chunk(&vfs.volume, ino, chunk)) {
-                None => break,
+                None => return done,
                 Some(Ok(report)) => tracing::debug!(%ino, chunk, ?report, "compacted a chunk"),
                 Some(Err(error)) => tracing::warn!(%ino, chunk, %error, "cannot compact a chunk"),
             }
         }
-        some
+        CHUNKS
     }
 
     fn round(&mut self, vfs: &Vfs) {

@@ -89,6 +89,14 @@ impl OpenFile {
         self.inode.state.lock().passing.as_ref().map(Passing::backing)
     }
 
+    /// The local file that it is, if it is written back.
+    pub(crate) fn staged_file(&self) -> Option<Arc<File>> {
+        if !matches!(*self.mode.lock(), Mode::Staged { .. }) {
+            return None;
+        }
+        self.inode.state.lock().staged.as_ref().and_then(|staged| staged.file.clone())
+    }
+
     /// Each write must be durable before it is acknowledged.
     pub(crate) fn synchronous(&self) -> bool {
         self.flags & libc::O_DSYNC != 0

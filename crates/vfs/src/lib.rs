@@ -21,6 +21,7 @@ mod names;
 mod options;
 mod orphans;
 mod paths;
+mod staging;
 mod status;
 mod streaming;
 mod vfs;
@@ -38,7 +39,8 @@ pub use headrace_layout::InodeNo;
 pub use headrace_meta::{Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, SetAttr, Time, XattrMode};
 pub use headrace_volume::{LogStatus, Scrub, ScrubStatus};
 pub use memory::{MemoryUse, Pool};
-pub use options::{AtimePolicy, VfsOptions};
+pub use options::{AtimePolicy, VfsOptions, Writeback};
+pub use staging::WritebackStatus;
 pub use status::{StatFs, Status};
 pub use vfs::Vfs;
 

@@ -64,6 +64,10 @@ impl Vfs {
             return Ok(());
         };
         let _in_order = inode.commit.lock();
+        if let Some(mtime) = change.mtime {
+            // First: the time of the last change of anything is then that of metadata.
+            self.set_staged_mtime(&mut inode.state.lock(), mtime)?;
+        }
         self.meta().setattr(ino, change)?;
         if change.mtime.is_some() {
             // The time of earlier writes must not come back with their commit.
@@ -176,10 +180,14 @@ impl Vfs {
             if mode != RenameMode::NoReplace
                 && let Ok(moved) = vfs.meta().lookup(parent, &name)
                 && let Some(inode) = vfs.inodes.find(moved.ino)
-                && !inode.state.lock().dirty.is_clean()
+                && inode.state.lock().has_uncommitted()
                 && vfs.meta().lookup(new_parent, &new_name).is_ok()
             {
-                vfs.commit_pending(&inode).await?;
+                if vfs.is_staged(moved.ino) {
+                    vfs.sync_staged(&inode).await?;
+                } else {
+                    vfs.commit_pending(&inode).await?;
+                }
             }
             let renamed = vfs.meta().rename(parent, &name, new_parent, &new_name, mode)?;
             if let Some(replaced) = &renamed.replaced {

@@ -25,7 +25,11 @@ pub(super) fn run(weak: Weak<Vfs>) {
 impl Vfs {
     fn reclaim(&self, ino: InodeNo) {
         if let Some(inode) = self.inodes.find(ino) {
-            self.discard_pending(ino, &mut inode.state.lock(), 0);
+            let mut state = inode.state.lock();
+            self.discard_pending(ino, &mut state, 0);
+            self.staging.drop_staged(ino, &mut state);
+            drop(state);
+            inode.changed.notify_waiters();
         }
         match self.meta().reclaim(ino) {
             Ok(()) | Err(MetaError::NotFound | MetaError::Stale) => {}

@@ -31,7 +31,7 @@ impl Vfs {
 
     /// An open file of an inode.
     pub(crate) fn handle(self: &Arc<Self>, inode: Pinned, flags: i32) -> Result<(FileId, OpenMode)> {
-        let (mode, answer) = self.enter(&inode, flags);
+        let (mode, answer) = self.enter(&inode, flags)?;
         let kept = Arc::clone(&inode);
         match self.handles.insert(OpenFile::new(inode, flags, mode)) {
             Ok(file) => Ok((file, answer)),

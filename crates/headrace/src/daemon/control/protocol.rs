@@ -67,6 +67,9 @@ pub enum Request {
     Shutdown {
         /// Detach even if in use.
         lazy: bool,
+        /// Leave what is only on this machine's disk for the next mount here.
+        #[serde(default)]
+        leave: bool,
     },
 }
 
@@ -140,7 +143,7 @@ mod tests {
             Request::Info { ino: u64::MAX },
             Request::Warm { work: Work::Pin, files: vec![1, u64::MAX], rate: Some(1 << 20) },
             Request::Warm { work: Work::Check, files: Vec::new(), rate: None },
-            Request::Shutdown { lazy: false },
+            Request::Shutdown { lazy: false, leave: true },
         ] {
             let text = serde_json::to_string(&request).unwrap();
             assert!(!text.contains('\n'));

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use headrace_kv::KvError;
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Caller, DirEntry, Kind, MetaError, RenameMode, SetAttr, Unlinked, XattrMode};
 
@@ -138,7 +139,13 @@ impl Vfs {
     /// Removes a name that is not a directory's.
     pub fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let unlinked = self.meta().unlink(parent, name)?;
+        let unlinked = match self.meta().unlink(parent, name) {
+            // Nobody could make room otherwise.
+            Err(MetaError::Kv(KvError::Full { .. })) if self.staging.release_reserve() => {
+                self.meta().unlink(parent, name)?
+            }
+            unlinked => unlinked?,
+        };
         self.lost_a_name(&unlinked);
         Ok(())
     }

@@ -10,6 +10,9 @@ use headrace_meta::{Attr, Time};
 
 use super::life::Stamp;
 
+/// A file of no content, whose room is for metadata when files to be written back have filled the disk.
+const RESERVE: &str = "reserve";
+
 /// Which file it is a copy of: an inode's number and the time of its creation, as numbers are used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Name {
@@ -117,6 +120,25 @@ impl Directory {
             }
         }
         Ok(names)
+    }
+
+    /// Keeps `bytes` of the disk for later.
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.join(RESERVE))?;
+        if file.metadata()?.blocks().saturating_mul(512) < bytes {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives that back to the disk; whether there was any.
+    pub fn release_reserve(&self) -> bool {
+        fs::remove_file(self.path.join(RESERVE)).is_ok()
     }
 
     /// Size of its disk and what of it is free, bytes.

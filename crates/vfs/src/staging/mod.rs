@@ -39,6 +39,11 @@ use directory::Directory;
 const FILES: u64 = 1 << 17;
 /// A part of the disk, of which this much stays free: one in so many.
 const FREE_PART: u64 = 10;
+/// What is kept for metadata: one part in so many of the disk, and so many bytes at most.
+const RESERVE_PART: u64 = 16;
+const RESERVE_MAX: u64 = 256 << 20;
+/// With fewer bytes free metadata is given that.
+const LITTLE: u64 = 4 << 20;
 
 /// The staged files of a mount.
 pub(crate) struct Staging {
@@ -63,6 +68,8 @@ pub(crate) struct Staging {
     bytes: AtomicU64,
     /// Whether the disk has room.
     room: AtomicBool,
+    /// Whether some of it is kept for metadata.
+    reserved: AtomicBool,
     /// Bytes stored since the mount.
     stored_bytes: AtomicU64,
     pacer: Mutex<Pacer>,
@@ -96,12 +103,16 @@ impl Staging {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             room: AtomicBool::new(true),
+            reserved: AtomicBool::new(false),
             stored: Mutex::default(),
             stored_bytes: AtomicU64::new(0),
             pacer: Mutex::default(),
             clock: Clock::new(),
             changed: Notify::new(),
         };
+        if !staging.takes_new && !options.read_only {
+            staging.end();
+        }
         staging.measure_room();
         Ok(staging)
     }
@@ -123,11 +134,39 @@ impl Staging {
     fn measure_room(&self) {
         let Some(directory) = &self.directory else { return };
         match directory.space() {
-            Ok((size, free)) => self.room.store(free >= size / FREE_PART, Ordering::Relaxed),
+            Ok((size, free)) => {
+                let room = free >= size / FREE_PART;
+                self.room.store(room, Ordering::Relaxed);
+                if room && self.takes_new {
+                    let reserved = directory.reserve((size / RESERVE_PART).min(RESERVE_MAX));
+                    self.reserved.store(reserved.is_ok(), Ordering::Relaxed);
+                } else if free < LITTLE {
+                    self.release_reserve();
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot look how much room there is for files to be written back");
                 self.room.store(false, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Gives metadata the room that was kept for it, once the disk is full: whether there was any. What frees room is a change of metadata.
+    pub(crate) fn release_reserve(&self) -> bool {
+        let released = self.reserved.swap(false, Ordering::Relaxed)
+            && self.directory.as_ref().is_some_and(Directory::release_reserve);
+        if released {
+            tracing::warn!(
+                "files to be written back have filled this machine's disk: new files go to the store directly"
+            );
+        }
+        released
+    }
+
+    /// There will be no more new ones.
+    pub(crate) fn end(&self) {
+        if let Some(directory) = &self.directory {
+            directory.release_reserve();
         }
     }
 

@@ -409,6 +409,7 @@ impl Vfs {
 
     /// Waits for who is storing the file, and stores it.
     async fn store_now(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+        let patience = Patience::new("waiting for files to be written back");
         loop {
             let changed = self.staging.changed.notified();
             tokio::pin!(changed);
@@ -417,7 +418,7 @@ impl Vfs {
             if !busy {
                 return self.see_to_staged(inode, true).await;
             }
-            changed.await;
+            self.in_time(&patience, changed).await?;
         }
     }
 }

@@ -331,6 +331,7 @@ impl Vfs {
         }
         if let Some(inode) = self.inodes.find(unlinked.ino) {
             inode.unlinked.store(true, Ordering::Relaxed);
+            self.unlinked_staged(&inode);
         }
         self.orphans.add(unlinked.ino);
         self.settle(unlinked.ino);

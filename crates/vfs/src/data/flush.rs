@@ -119,7 +119,7 @@ impl Vfs {
     }
 
     /// Whether so many pending bytes go into the metadata engine.
-    fn fits_metadata(&self, pending: u64) -> bool {
+    pub(crate) fn fits_metadata(&self, pending: u64) -> bool {
         (1..=u64::from(self.volume.superblock.inline_max)).contains(&pending)
             && self.meta().inline_bytes() < INLINE_LIMIT
     }

@@ -37,6 +37,7 @@ impl Vfs {
             Ok(file) => Ok((file, answer)),
             Err(error) => {
                 self.left(&kept, mode);
+                self.staging.enqueue(kept.ino);
                 Err(error)
             }
         }
@@ -69,7 +70,11 @@ impl Vfs {
             if let Err(error) = &taken {
                 tracing::error!(%ino, %error, "what was written through a mapping of a file is lost");
             }
+            let staged = open.as_ref().filter(|open| open.is_staged()).map(|open| Arc::clone(&open.inode));
             vfs.released(ino, file, open);
+            if let Some(inode) = staged {
+                vfs.closed_staged(&inode).await;
+            }
             taken
         }
     }

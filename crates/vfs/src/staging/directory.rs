@@ -5,8 +5,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Time};
+use parking_lot::Mutex;
 
 use super::life::Stamp;
 
@@ -39,10 +42,18 @@ impl Name {
     }
 }
 
+/// Files that are kept to be used again. ext4 looks for an inode that was not deleted of late, one by one, which takes longer than all
+/// else that is done for a small file.
+const SPARE: usize = 1 << 14;
+const SPARE_PREFIX: &str = "spare-";
+
 /// The directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
+    /// Empty files that nobody has open, by number.
+    spare: Mutex<Vec<u64>>,
+    spares: AtomicU64,
     /// To sync names in it.
     handle: File,
 }
@@ -59,7 +70,9 @@ impl Directory {
         }
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
-            Ok(handle) => Ok(Some(Directory { path, handle })),
+            Ok(handle) => {
+                Ok(Some(Directory { path, spare: Mutex::default(), spares: AtomicU64::new(0), handle }))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -73,8 +86,17 @@ impl Directory {
         self.path.join(name.text())
     }
 
+    fn spare(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{SPARE_PREFIX}{number}"))
+    }
+
     /// A new, empty file.
     pub fn create(&self, name: Name) -> io::Result<File> {
+        let spare = self.spare.lock().pop();
+        if let Some(number) = spare {
+            fs::rename(self.spare(number), self.at(name))?;
+            return self.open_file(name);
+        }
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(self.at(name))
     }
 
@@ -89,6 +111,31 @@ impl Directory {
 
     pub fn remove(&self, name: Name) -> io::Result<()> {
         fs::remove_file(self.at(name))
+    }
+
+    /// Removes a file that nobody else has open, or keeps it for another.
+    pub fn recycle(&self, name: Name, file: &File) -> io::Result<()> {
+        if self.spare.lock().len() >= SPARE {
+            return self.remove(name);
+        }
+        file.set_len(0)?;
+        let number = self.spares.fetch_add(1, Ordering::Relaxed);
+        fs::rename(self.at(name), self.spare(number))?;
+        self.spare.lock().push(number);
+        Ok(())
+    }
+
+    /// Removes what is of no use when nothing new is to come, or was left by a process that ended.
+    pub fn tidy(&self) -> io::Result<()> {
+        self.spare.lock().clear();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let of_no_use = |name: &str| name == RESERVE || name.starts_with(SPARE_PREFIX);
+            if entry.file_name().to_str().is_some_and(of_no_use) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts a file where it is never looked for again, but by people.

@@ -4,6 +4,7 @@ use std::fs::{File, FileTimes};
 use std::io;
 use std::sync::Arc;
 
+use headrace_cache::disk::is_open_elsewhere;
 use headrace_meta::{Attr, Time};
 
 use super::directory::{self, Directory, Name};
@@ -22,6 +23,8 @@ pub(crate) struct Staged {
     pub(super) life: Life,
     /// Its name is durable.
     pub(super) named: bool,
+    /// Somebody may have a mapping of it: it was open for reading.
+    pub(super) mappable: bool,
     /// Some of its bytes may have been committed.
     pub(super) committed: bool,
     /// Bytes counted for it in [`super::Staging`].
@@ -39,6 +42,7 @@ impl Staged {
             untouched: Some(stamp),
             life: Life::new(Some(stamp)),
             named: false,
+            mappable: false,
             committed: false,
             counted: 0,
         })
@@ -47,7 +51,17 @@ impl Staged {
     /// One that an earlier mount has left, of which some may be `committed`.
     pub(super) fn found(name: Name, stamp: Stamp, committed: bool) -> Staged {
         let life = Life::new(None);
-        Staged { name, file: None, last: stamp, untouched: None, life, named: true, committed, counted: 0 }
+        Staged {
+            name,
+            file: None,
+            last: stamp,
+            untouched: None,
+            life,
+            named: true,
+            mappable: true,
+            committed,
+            counted: 0,
+        }
     }
 
     /// The local file, opened if it is not.
@@ -65,6 +79,12 @@ impl Staged {
         if !self.life.is_open() && !self.life.is_being_stored() {
             self.file = None;
         }
+    }
+
+    /// Whether somebody has a mapping of it and does not have it open.
+    pub(super) fn is_mapped(&self, file: &File) -> bool {
+        // Who is passed through has it open as well.
+        self.mappable && !self.life.is_open() && is_open_elsewhere(file)
     }
 
     /// What it looks like now.

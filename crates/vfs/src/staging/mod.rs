@@ -24,6 +24,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use headrace_cache::disk::is_open_elsewhere;
 use headrace_layout::InodeNo;
 use headrace_volume::Pacer;
 use parking_lot::Mutex;
@@ -110,7 +111,7 @@ impl Staging {
             clock: Clock::new(),
             changed: Notify::new(),
         };
-        if !staging.takes_new && !options.read_only {
+        if !options.read_only {
             staging.end();
         }
         staging.measure_room();
@@ -131,24 +132,21 @@ impl Staging {
     }
 
     /// Looks whether the disk has room for more.
-    fn measure_room(&self) {
-        let Some(directory) = &self.directory else { return };
-        match directory.space() {
-            Ok((size, free)) => {
-                let room = free >= size / FREE_PART;
-                self.room.store(room, Ordering::Relaxed);
-                if room && self.takes_new {
-                    let reserved = directory.reserve((size / RESERVE_PART).min(RESERVE_MAX));
-                    self.reserved.store(reserved.is_ok(), Ordering::Relaxed);
-                } else if free < LITTLE {
-                    self.release_reserve();
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot look how much room there is for files to be written back");
-                self.room.store(false, Ordering::Relaxed);
-            }
+    fn measure_room(&self) -> bool {
+        let Some(directory) = &self.directory else { return false };
+        let (size, free) = directory.space().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot look how much room there is for files to be written back");
+            (1, LITTLE)
+        });
+        let room = free >= (size / FREE_PART).max(1) && free > LITTLE;
+        self.room.store(room, Ordering::Relaxed);
+        if free < LITTLE {
+            self.release_reserve();
+        } else if room && self.takes_new && !self.reserved.load(Ordering::Relaxed) {
+            let reserved = directory.reserve((size / RESERVE_PART).min(RESERVE_MAX));
+            self.reserved.store(reserved.is_ok(), Ordering::Relaxed);
         }
+        room
     }
 
     /// Gives metadata the room that was kept for it, once the disk is full: whether there was any. What frees room is a change of metadata.
@@ -163,15 +161,21 @@ impl Staging {
         released
     }
 
-    /// There will be no more new ones.
+    /// There are no new ones any more, or none yet.
     pub(crate) fn end(&self) {
-        if let Some(directory) = &self.directory {
-            directory.release_reserve();
+        let Some(directory) = &self.directory else { return };
+        if let Err(error) = directory.tidy() {
+            tracing::warn!(%error, "cannot tidy up the directory for files to be written back");
         }
     }
 
+    /// Makes the names of local files durable. Blocks.
+    fn sync_names(&self) -> Result<()> {
+        self.directory.as_ref().map_or(Ok(()), Directory::sync).map_err(|error| serve::local(&error))
+    }
+
     /// Has a file looked at.
-    fn enqueue(&self, ino: InodeNo) {
+    pub(crate) fn enqueue(&self, ino: InodeNo) {
         self.queue.lock().push_back(ino);
         self.wake.notify_one();
     }
@@ -194,14 +198,21 @@ impl Staging {
         state.staged = Some(Box::new(staged));
     }
 
-    /// Removes the local file, for good.
+    /// Removes the local file, for good. It may be used again if nobody else has it.
     pub(crate) fn drop_staged(&self, ino: InodeNo, state: &mut FileState) {
         let (Some(mut staged), Some(directory)) = (state.staged.take(), &self.directory) else { return };
         self.count(&mut staged, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.open.lock().remove(&ino);
         self.watched.lock().remove(&ino);
-        if let Err(error) = directory.remove(staged.name) {
+        // Opened if it is not.
+        let _ = staged.open(directory);
+        let sole = staged.file.take().filter(|file| !staged.mappable || !is_open_elsewhere(file));
+        let removed = match &sole {
+            Some(file) => directory.recycle(staged.name, file),
+            None => directory.remove(staged.name),
+        };
+        if let Err(error) = removed {
             tracing::error!(%ino, %error, "cannot remove the local copy of a file that is written back");
         }
         self.changed.notify_waiters();

@@ -42,6 +42,7 @@ impl Vfs {
         let Some(staged) = &mut state.staged else { return Ok(None) };
         let file = staged.open(self.staging_directory()?).map_err(|error| local(&error))?;
         staged.life.opened(writes);
+        staged.mappable |= flags & libc::O_ACCMODE != libc::O_WRONLY;
         self.staging.open.lock().insert(inode.ino);
         let mut answer = self.open_mode(flags);
         if self.passes_through() {
@@ -63,7 +64,7 @@ impl Vfs {
         }
         let begin = || -> io::Result<Option<Staged>> {
             let Ok(attr) = self.meta().getattr(inode.ino) else { return Ok(None) };
-            if attr.allocated != 0 {
+            if attr.allocated != 0 || !self.staging.measure_room() {
                 return Ok(None);
             }
             let name = Name::of(&attr);
@@ -93,10 +94,34 @@ impl Vfs {
         if !staged.life.is_open() {
             self.staging.open.lock().remove(&inode.ino);
         }
-        staged.close();
-        drop(state);
-        if !inode.unlinked.load(Ordering::Relaxed) {
+        if !self.goes_at_once(staged) {
+            staged.close();
             self.staging.enqueue(inode.ino);
+        }
+    }
+
+    /// Whether a file that was just closed is small enough for metadata, which takes it at once.
+    fn goes_at_once(&self, staged: &Staged) -> bool {
+        !staged.life.is_open() && self.staging.rate.is_none() && self.fits_metadata(staged.last.size)
+    }
+
+    /// A file has no name any more: if nobody has it open, this machine's disk has the room at once, as with a local file.
+    pub(crate) fn unlinked_staged(&self, inode: &Inode) {
+        let mut state = inode.state.lock();
+        if state.staged.as_ref().is_some_and(|staged| !staged.life.is_open()) {
+            self.staging.drop_staged(inode.ino, &mut state);
+            drop(state);
+            // Whoever is storing it stops.
+            inode.changed.notify_waiters();
+        }
+    }
+
+    /// A staged file was closed.
+    pub(crate) async fn closed_staged(self: &Arc<Self>, inode: &Arc<Inode>) {
+        let at_once = inode.state.lock().staged.as_ref().is_some_and(|staged| self.goes_at_once(staged));
+        if at_once && let Err(error) = self.see_to_staged(inode, false).await {
+            tracing::error!(ino = %inode.ino, %error, "cannot store a file that is written back; trying again");
+            self.staging.watch(inode.ino);
         }
     }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_cache::disk::is_open_elsewhere;
 use headrace_meta::{DataCommit, SetAttr};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -23,6 +22,8 @@ use crate::vfs::Vfs;
 
 /// Bytes read from the local file at a time.
 const STEP: u64 = 1 << 20;
+/// What is read at once, bytes.
+const SMALL: u64 = 128 << 10;
 /// Before it is tried again when more writes wait than may.
 const CROWDED: Duration = Duration::from_millis(100);
 /// For how long small files are gathered that somebody waits for.
@@ -65,6 +66,7 @@ impl Vfs {
                 }
                 // Many at once, so that one sync does.
                 Task::Remove { durable: true } if !now => {
+                    self.close_staged(inode);
                     self.staging.stored.lock().push(inode.ino);
                     return Ok(());
                 }
@@ -77,6 +79,12 @@ impl Vfs {
                 }
             }
             asked = false;
+        }
+    }
+
+    fn close_staged(&self, inode: &Inode) {
+        if let Some(staged) = &mut inode.state.lock().staged {
+            staged.close();
         }
     }
 
@@ -99,7 +107,10 @@ impl Vfs {
                 self.remove_staged(&inode)?;
             }
         }
-        Ok(())
+        // What is removed is not to come back after files were changed otherwise.
+        let vfs = Arc::clone(self);
+        let synced = self.runtime.spawn_blocking(move || vfs.staging.sync_names()).await;
+        synced.map_err(|error| Error::Internal(format!("syncing a local directory failed: {error}")))?
     }
 
     /// Removes the local copy, unless something has happened to the file meanwhile.
@@ -143,8 +154,7 @@ impl Vfs {
             return Ok(Task::Nothing);
         }
         let file = staged.open(directory).map_err(|error| local(&error))?;
-        // Who is passed through has it open as well.
-        let mapped = !staged.life.is_open() && is_open_elsewhere(&file);
+        let mapped = staged.is_mapped(&file);
         let task = match staged.life.next(&stamp, mapped, asked) {
             Next::Nothing => Task::Nothing,
             Next::Look => {
@@ -154,7 +164,7 @@ impl Vfs {
             Next::Store => Task::Store { file, stamp, committed: staged.committed },
             Next::Remove => Task::Remove { durable: staged.committed },
         };
-        if !matches!(task, Task::Store { .. }) {
+        if matches!(task, Task::Nothing) {
             staged.close();
         }
         Ok(task)
@@ -179,9 +189,9 @@ impl Vfs {
         patience: Option<&Patience>,
     ) -> Result<bool> {
         let data = {
-            let (file, size) = (Arc::clone(file), stamp.size);
-            let found = self.runtime.spawn_blocking(move || data_of(&file, size)).await;
-            found.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| local(&error))?
+            let (file, size, allocated) = (Arc::clone(file), stamp.size, stamp.allocated);
+            let find = move || if allocated >= size { Ok(vec![(0, size)]) } else { data_of(&file, size) };
+            self.on_disk(size, find).await?
         };
         if let Some(staged) = &mut inode.state.lock().staged {
             staged.committed = true;
@@ -235,11 +245,11 @@ impl Vfs {
         let charge = self.admission.acquire(len).await;
         let bytes = {
             let file = Arc::clone(file);
-            let read = self.runtime.spawn_blocking(move || {
+            let read = move || {
                 let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
                 file.read_exact_at(&mut bytes, at).map(|()| Bytes::from(bytes))
-            });
-            read.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+            };
+            self.on_disk(len, read).await
         };
         let pending = {
             let mut state = inode.state.lock();
@@ -248,7 +258,7 @@ impl Vfs {
                 Ok(bytes) => bytes,
                 // It was cut meanwhile.
                 Err(_) if !same => return Ok(false),
-                Err(error) => return Err(local(&error)),
+                Err(error) => return Err(error),
             };
             if !same && state.staged.as_ref().is_none_or(|staged| !staged.life.is_open()) {
                 return Ok(false);
@@ -262,6 +272,21 @@ impl Vfs {
             self.start_full_uploads(inode);
         }
         Ok(true)
+    }
+
+    /// Works with so many bytes of a local file. What is small was written a moment ago and is in memory: it is not worth another thread.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        bytes: u64,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let done = if bytes <= SMALL {
+            work()
+        } else {
+            let done = self.runtime.spawn_blocking(work).await;
+            done.unwrap_or_else(|error| Err(io::Error::other(error)))
+        };
+        done.map_err(|error| local(&error))
     }
 
     /// Whether a staged file looks like `stamp`, and the time of its last change; `None` if it is not staged any more.

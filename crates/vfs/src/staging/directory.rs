@@ -118,9 +118,10 @@ impl Directory {
         if self.spare.lock().len() >= SPARE {
             return self.remove(name);
         }
-        file.set_len(0)?;
         let number = self.spares.fetch_add(1, Ordering::Relaxed);
+        // In this order: under its name it has all bytes, whenever this process is killed.
         fs::rename(self.at(name), self.spare(number))?;
+        file.set_len(0)?;
         self.spare.lock().push(number);
         Ok(())
     }

@@ -44,17 +44,32 @@ pub(super) struct Life {
     storing: Option<Stamp>,
     /// What is stored.
     stored: Option<Stamp>,
+    /// The last change was so recent, when storing began, that another one could have had the same time: clocks of files tick.
+    racy: bool,
+    /// Somebody could change it since storing began.
+    disturbed: bool,
 }
 
 impl Life {
     /// A new file; `stored`: what metadata has of it already.
     pub fn new(stored: Option<Stamp>) -> Life {
-        Life { readers: 0, writers: 0, storing: None, stored }
+        Life { readers: 0, writers: 0, storing: None, stored, racy: false, disturbed: false }
     }
 
     /// Somebody opens it.
     pub fn opened(&mut self, writes: bool) {
         *self.count(writes) += 1;
+        if writes {
+            self.changed();
+        }
+    }
+
+    /// Its bytes may change from here on, or have changed.
+    pub fn changed(&mut self) {
+        self.disturbed = true;
+        if self.racy {
+            self.stored = None;
+        }
     }
 
     /// Somebody closes it.
@@ -109,15 +124,17 @@ impl Life {
         }
     }
 
-    /// It is being stored as it is `now`.
-    pub fn begin(&mut self, now: Stamp) {
+    /// It is being stored as it is `now`. `racy`: it was changed a moment ago.
+    pub fn begin(&mut self, now: Stamp, racy: bool) {
         self.storing = Some(now);
+        self.stored = None;
+        (self.racy, self.disturbed) = (racy, self.writers > 0);
     }
 
     /// That is over; `whole`: everything is stored and committed.
     pub fn end(&mut self, whole: bool) {
         let stamp = self.storing.take();
-        if whole {
+        if whole && !(self.racy && self.disturbed) {
             self.stored = stamp;
         }
     }
@@ -127,7 +144,11 @@ impl Life {
         for stamp in [&mut self.storing, &mut self.stored].into_iter().flatten() {
             if stamp.is_as(before) {
                 *stamp = after;
+                self.racy = true;
             }
+        }
+        if self.racy && self.writers > 0 {
+            self.changed();
         }
     }
 }
@@ -174,7 +195,8 @@ mod tests {
         #[test]
         fn nothing_is_removed_that_is_not_stored(events in events()) {
             let (mut life, mut open) = (Life::new(None), Vec::new());
-            let (mut now, mut clock) = (Stamp::default(), 0);
+            // The clock of files stands still for four events at a time.
+            let (mut now, mut clock, mut written) = (Stamp::default(), 0_i64, 0);
             // Versions of the bytes: the file's, of what is stored, and of what is being stored.
             let (mut version, mut stored, mut storing) = (0, None, None);
             let tail = [Event::End { failed: false }, Event::Ask { asked: false }, Event::End { failed: false }, Event::Ask { asked: false }];
@@ -183,7 +205,7 @@ mod tests {
             let mut removed = false;
             for event in all {
                 clock += 1;
-                let at = Time { secs: clock, nanos: 0 };
+                let at = Time { secs: clock / 4, nanos: 0 };
                 match event {
                     _ if removed => break,
                     Event::Open { writes } => {
@@ -192,23 +214,22 @@ mod tests {
                     }
                     Event::Close { which } if !open.is_empty() => life.closed(open.swap_remove(which % open.len())),
                     Event::Write if open.contains(&true) => {
-                        version += 1;
-                        now = Stamp { size: now.size + 1, mtime: at, ctime: at, ..now };
+                        (version, written) = (version + 1, clock);
+                        now = Stamp { mtime: at, ctime: at, ..now };
                     }
                     Event::SetTimes => {
                         let after = Stamp { mtime: Time::default(), ctime: at, ..now };
                         life.restamped(&now, after);
-                        now = after;
+                        (now, written) = (after, clock);
                     }
                     Event::End { failed } => if let Some(what) = storing.take() {
-                        // Somebody who looks closely stops when the file changes; who does not stores a mixture.
                         life.end(!failed);
                         stored = if failed { stored } else { Some(what) };
                     },
                     Event::Ask { asked } => match life.next(&now, false, asked) {
                         Next::Store => {
                             prop_assert!(asked || !open.contains(&true));
-                            life.begin(now);
+                            life.begin(now, clock - written < 4);
                             storing = Some(version);
                         }
                         Next::Remove => {
@@ -231,7 +252,7 @@ mod tests {
         let mut life = Life::new(None);
         assert_eq!(life.next(&stamp, true, false), Next::Look);
         assert_eq!(life.next(&stamp, true, true), Next::Store);
-        life.begin(stamp);
+        life.begin(stamp, false);
         assert_eq!(life.next(&stamp, false, true), Next::Nothing);
         life.end(true);
         assert_eq!(life.next(&stamp, true, false), Next::Look);

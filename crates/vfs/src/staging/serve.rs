@@ -194,6 +194,7 @@ impl Vfs {
         let Some(staged) = &mut state.staged else { return Ok(false) };
         let directory = self.staging_directory()?;
         let file = staged.open(directory).map_err(|error| local(&error))?;
+        staged.life.changed();
         let changed = change(&file);
         drop(file);
         let looked = staged.look(directory);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_meta::{DataCommit, SetAttr};
+use headrace_meta::{DataCommit, SetAttr, Time};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use tokio::task::JoinSet;
@@ -26,6 +26,8 @@ const STEP: u64 = 1 << 20;
 const SMALL: u64 = 128 << 10;
 /// Before it is tried again when more writes wait than may.
 const CROWDED: Duration = Duration::from_millis(100);
+/// Longer than the clock of any file system stands still.
+const TICK: Duration = Duration::from_millis(100);
 /// For how long small files are gathered that somebody waits for.
 const GATHER: Duration = Duration::from_millis(200);
 
@@ -148,7 +150,8 @@ impl Vfs {
         }
         let task = self.task(inode, &mut state, asked)?;
         if let (Task::Store { stamp, .. }, Some(staged)) = (&task, &mut state.staged) {
-            staged.life.begin(*stamp);
+            let racy = Time::now().before(TICK) <= stamp.mtime.max(stamp.ctime);
+            staged.life.begin(*stamp, racy);
         }
         Ok(task)
     }
@@ -298,11 +301,7 @@ impl Vfs {
     }
 
     /// Whether a staged file looks like `stamp`, and the time of its last change; `None` if it is not staged any more.
-    fn same_as(
-        &self,
-        state: &mut crate::inode::FileState,
-        stamp: &Stamp,
-    ) -> Option<(bool, Option<headrace_meta::Time>)> {
+    fn same_as(&self, state: &mut crate::inode::FileState, stamp: &Stamp) -> Option<(bool, Option<Time>)> {
         let (Some(staged), Some(directory)) = (&mut state.staged, &self.staging.directory) else {
             return None;
         };

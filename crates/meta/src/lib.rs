@@ -21,11 +21,13 @@ mod segments;
 mod time;
 mod totals;
 mod transaction;
+mod trash;
 
 pub use attr::{
     Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, Renamed, SetAttr, Totals, Unlinked, XattrMode,
 };
 pub use check::{CheckSummary, Problem, ProblemKind, Severity};
+pub use orphan::Nameless;
 pub use data::{DataCommit, NewData, NewExtent, Swap};
 pub use error::{MetaError, Result};
 pub use namespace::Namespace;
@@ -33,6 +35,7 @@ pub use packing::InlineRef;
 pub use repair::{LOST_SEGMENT, Repair, RepairOptions, RepairSummary};
 pub use segments::SegmentUse;
 pub use time::Time;
+pub use trash::{Kept, Restored, Revival, Trashed};
 
 /// Longest name of a directory entry, bytes.
 pub const MAX_NAME: usize = 255;

@@ -27,10 +27,10 @@ pub use attr::{
     Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, Renamed, SetAttr, Totals, Unlinked, XattrMode,
 };
 pub use check::{CheckSummary, Problem, ProblemKind, Severity};
-pub use orphan::Nameless;
 pub use data::{DataCommit, NewData, NewExtent, Swap};
 pub use error::{MetaError, Result};
 pub use namespace::Namespace;
+pub use orphan::Nameless;
 pub use packing::InlineRef;
 pub use repair::{LOST_SEGMENT, Repair, RepairOptions, RepairSummary};
 pub use segments::SegmentUse;

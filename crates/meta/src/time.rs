@@ -28,7 +28,10 @@ impl Time {
     /// This point shifted ahead by `span`; stops at the latest representable second.
     pub fn after(self, span: Duration) -> Time {
         let nanos = self.nanos + span.subsec_nanos();
-        let secs = self.secs.saturating_add_unsigned(span.as_secs()).saturating_add(i64::from(nanos / 1_000_000_000));
+        let secs = self
+            .secs
+            .saturating_add_unsigned(span.as_secs())
+            .saturating_add(i64::from(nanos / 1_000_000_000));
         Time { secs, nanos: nanos % 1_000_000_000 }
     }
 }

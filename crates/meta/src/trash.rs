@@ -72,13 +72,25 @@ pub struct Restored {
 }
 
 impl Restored {
-    fn add(&mut self, attr: &Attr) {
+    /// Counts one.
+    pub fn add(&mut self, attr: &Attr) {
         if attr.kind == Kind::Directory {
             self.directories += 1;
         } else {
             self.files += 1;
         }
         self.bytes = self.bytes.saturating_add(attr.allocated);
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Restored) -> Restored {
+        Restored {
+            files: self.files + other.files,
+            directories: self.directories + other.directories,
+            bytes: self.bytes.saturating_add(other.bytes),
+            older: self.older + other.older,
+        }
     }
 }
 
@@ -182,11 +194,7 @@ impl Namespace {
 
     /// Gives everything that was deleted below a directory its name back, the newest of each name. Names that are taken stay
     /// so. In bounded transactions, each a consistent state, and at most a list of directories in memory. `revived` gets each.
-    pub fn revive_below(
-        &self,
-        top: InodeNo,
-        revived: &mut dyn FnMut(&Revival, &Attr),
-    ) -> Result<Restored> {
+    pub fn revive_below(&self, top: InodeNo, revived: &mut dyn FnMut(&Revival, &Attr)) -> Result<Restored> {
         let mut restored = Restored::default();
         let mut left = vec![top];
         while let Some(dir) = left.pop() {
@@ -201,7 +209,9 @@ impl Namespace {
                     let name = last.name.clone();
                     let mut whole: Vec<_> = page.into_iter().filter(|(kept, _)| kept.name != name).collect();
                     let range = key::trashed_as(dir, &name);
-                    whole.extend(self.view(|read| trashed_between(read, &range.start, &range.end, usize::MAX))?);
+                    whole.extend(
+                        self.view(|read| trashed_between(read, &range.start, &range.end, usize::MAX))?,
+                    );
                     after = Some((name, InodeNo(u64::MAX)));
                     newest_of_each(whole)
                 } else {
@@ -240,7 +250,6 @@ impl Namespace {
         }
         Ok(restored)
     }
-
 }
 
 /// Of those that follow each other the newest of each name, and how many others there are.

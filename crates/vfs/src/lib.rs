@@ -23,6 +23,7 @@ mod orphans;
 mod paths;
 mod status;
 mod streaming;
+mod trash;
 mod vfs;
 
 pub use backpressure::WriteQueue;
@@ -40,6 +41,7 @@ pub use headrace_volume::{LogStatus, Scrub, ScrubStatus};
 pub use memory::{MemoryUse, Pool};
 pub use options::{AtimePolicy, VfsOptions};
 pub use status::{StatFs, Status};
+pub use trash::{Came, Deleted, Restoration, RestoreError, TrashFigures, Wanted};
 pub use vfs::Vfs;
 
 /// A file's bytes, in order, as pieces that need not be joined.

@@ -33,6 +33,8 @@ pub struct VfsOptions {
     pub sync: bool,
     /// How long dead segments and unknown objects are kept.
     pub grace: Duration,
+    /// How long what is deleted is kept, so that it can be restored; `None`: not at all.
+    pub trash: Option<Duration>,
     /// Written data of files that nobody flushes is flushed after this time.
     pub writeback_age: Duration,
     /// How fast stored data is read again to find damage.
@@ -51,6 +53,7 @@ impl Default for VfsOptions {
             read_only: false,
             sync: false,
             grace: Duration::from_secs(3600),
+            trash: None,
             writeback_age: Duration::from_secs(5),
             scrub: Scrub::default(),
             cache: None,

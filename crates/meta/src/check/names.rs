@@ -51,7 +51,10 @@ impl Checker<'_> {
                     if checker.read.get(&key::trashed(kept.parent, &kept.name, ino))?.is_none() {
                         checker.warning(
                             ProblemKind::Trash(ino),
-                            format!("inode {ino} is kept, and is not found by the name {:?}", text(&kept.name)),
+                            format!(
+                                "inode {ino} is kept, and is not found by the name {:?}",
+                                text(&kept.name)
+                            ),
                         );
                     }
                 }
@@ -80,7 +83,10 @@ impl Checker<'_> {
             if kept.is_none_or(|kept| kept.parent != dir || kept.name != name) {
                 checker.warning(
                     ProblemKind::Trash(ino),
-                    format!("{:?} is listed as deleted in directory {dir}, which inode {ino} is not", text(name)),
+                    format!(
+                        "{:?} is listed as deleted in directory {dir}, which inode {ino} is not",
+                        text(name)
+                    ),
                 );
             }
             Ok(())

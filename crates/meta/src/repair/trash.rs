@@ -22,7 +22,9 @@ impl Repairer<'_> {
                     let name = text(name).into_owned();
                     self.fixed(
                         "trash",
-                        format!("{name:?} is no longer listed as deleted in directory {dir}: inode {ino} is not"),
+                        format!(
+                            "{name:?} is no longer listed as deleted in directory {dir}: inode {ino} is not"
+                        ),
                     );
                 }
             }

@@ -147,7 +147,10 @@ fn hard_links_share_the_inode() {
         refused!(fx.ns.link(file, dir, b"b"), MetaError::Exists);
         refused!(fx.ns.link(dir, ROOT, b"c"), MetaError::NotPermitted(_));
         refused!(fx.ns.link(InodeNo(999), ROOT, b"c"), MetaError::NotFound);
-        assert_eq!(fx.ns.unlink(ROOT, b"a").unwrap(), Unlinked { ino: file, nlink: 1, kind: Kind::File, kept: None });
+        assert_eq!(
+            fx.ns.unlink(ROOT, b"a").unwrap(),
+            Unlinked { ino: file, nlink: 1, kind: Kind::File, kept: None }
+        );
         assert_eq!(fx.ns.lookup(dir, b"b").unwrap().nlink, 1);
         assert!(fx.ns.orphans().unwrap().is_empty());
     });

@@ -67,7 +67,10 @@ fn kinds_must_match() {
         refused!(fx.ns.rename(ROOT, b"dir", ROOT, b"file", Replace), MetaError::NotDirectory);
         refused!(fx.ns.rename(ROOT, b"dir", ROOT, b"full", Replace), MetaError::NotEmpty);
         let renamed = fx.ns.rename(ROOT, b"full", ROOT, b"dir", Replace).unwrap();
-        assert_eq!(renamed.replaced, Some(Unlinked { ino: dir, nlink: 0, kind: Kind::Directory, kept: None }));
+        assert_eq!(
+            renamed.replaced,
+            Some(Unlinked { ino: dir, nlink: 0, kind: Kind::Directory, kept: None })
+        );
         assert_eq!(fx.attr(ROOT).nlink, 3);
         assert_eq!(fx.names(full), ["x"]);
     });

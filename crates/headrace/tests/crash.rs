@@ -137,6 +137,12 @@ fn acknowledged_changes_survive_a_kill_on_s3() {
     crash(Backing::S3, 4, &[]);
 }
 
+/// New files on this machine's disk, stored slowly: a kill comes before, while and after they are stored.
+#[test]
+fn acknowledged_changes_survive_a_kill_when_they_are_written_back() {
+    crash(Backing::S3, 4, &["--writeback", "--upload-rate", "4M"]);
+}
+
 #[test]
 fn acknowledged_changes_survive_a_kill_with_durability_in_the_bucket() {
     crash(Backing::S3, 3, &["--durable", "bucket"]);

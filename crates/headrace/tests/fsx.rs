@@ -30,6 +30,12 @@ fn fsx_finds_no_difference_seed_4_with_sync() {
     fsx(4, Backing::Local, &[], &MountOptions::default().option("sync"), 20);
 }
 
+/// Where the kernel writes a new file to this machine's disk by itself.
+#[test]
+fn fsx_finds_no_difference_seed_5_written_back() {
+    fsx(5, Backing::S3, &[], &MountOptions::default().option("writeback"), 1);
+}
+
 fn fsx(seed: u64, backing: Backing, format: &[&str], options: &MountOptions, fewer: u64) {
     let operations = env_number("HEADRACE_FSX_OPERATIONS", 100_000) / fewer;
     let volume = TestVolume::with_format(backing, format);

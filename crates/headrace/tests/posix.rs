@@ -36,6 +36,11 @@ fn pjdfstest_passes_where_every_write_is_durable() {
 }
 
 #[test]
+fn pjdfstest_passes_where_new_files_are_written_back() {
+    run(Backing::Local, &MountOptions::default().option("writeback"));
+}
+
+#[test]
 fn pjdfstest_passes_on_s3() {
     run(Backing::S3, &MountOptions::default());
 }

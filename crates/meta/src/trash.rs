@@ -141,6 +141,11 @@ impl Namespace {
         })
     }
 
+    /// Whether an inode is deleted and kept.
+    pub fn is_kept(&self, ino: InodeNo) -> Result<bool> {
+        self.view(|read| Ok(KeptRecord::load(read, ino)?.is_some()))
+    }
+
     /// What was deleted in a directory, by name and then by number, from the one behind `after`, up to `limit`.
     pub fn deleted_in(
         &self,
@@ -179,7 +184,7 @@ impl Namespace {
                     found.push(Trashed { kept, attr, above, into });
                 }
             }
-            found.sort_by(|a, b| (b.kept.deleted, b.kept.ino).cmp(&(a.kept.deleted, a.kept.ino)));
+            found.sort_by_key(|found| std::cmp::Reverse((found.kept.deleted, found.kept.ino)));
             Ok(found)
         })
     }

@@ -54,6 +54,14 @@ pub enum Error {
         /// What is known of the store.
         why: String,
     },
+    /// This machine's disk says no.
+    #[error("this machine's disk: {detail}")]
+    Local {
+        /// The error number.
+        errno: i32,
+        /// The same in words.
+        detail: String,
+    },
     /// A part of the program failed.
     #[error("internal error: {0}")]
     Internal(String),
@@ -79,6 +87,7 @@ impl Error {
             | Error::Late { .. }
             | Error::Internal(_) => libc::EIO,
             Error::TooManyOpen { .. } => libc::ENFILE,
+            Error::Local { errno, .. } => *errno,
             Error::BadHandle => libc::EBADF,
             Error::ReadOnly => libc::EROFS,
             Error::Invalid(_) => libc::EINVAL,

@@ -89,6 +89,19 @@ impl OpenFile {
         self.inode.state.lock().passing.as_ref().map(Passing::backing)
     }
 
+    /// Whether it is a local file.
+    pub(crate) fn is_staged(&self) -> bool {
+        matches!(*self.mode.lock(), Mode::Staged { .. })
+    }
+
+    /// The local file that it is, if it is written back.
+    pub(crate) fn staged_file(&self) -> Option<Arc<File>> {
+        if !self.is_staged() {
+            return None;
+        }
+        self.inode.state.lock().staged.as_ref().and_then(|staged| staged.file.clone())
+    }
+
     /// Each write must be durable before it is acknowledged.
     pub(crate) fn synchronous(&self) -> bool {
         self.flags & libc::O_DSYNC != 0

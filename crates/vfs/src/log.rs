@@ -30,6 +30,28 @@ impl Vfs {
         flushed.and(shipped)
     }
 
+    /// Bytes that the end of this process would lose: written, and neither stored nor in a local file.
+    pub fn only_in_memory(&self) -> u64 {
+        self.inodes
+            .all()
+            .iter()
+            .map(|inode| inode.state.lock())
+            .filter(|state| state.staged.is_none())
+            .map(|state| state.dirty.len())
+            .sum()
+    }
+
+    /// Makes everything durable, on this machine's disk where that can be.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn keep_here(self: &Arc<Self>) -> Result<()> {
+        self.flush_unstaged().await?;
+        self.sync_all_staged().await?;
+        self.volume.engine.durable(self.volume.engine.position()).await?;
+        Ok(())
+    }
+
     /// Ends without writing anything more to the store: what is safe on this machine stays there, what is not is lost.
     pub async fn leave(&self) {
         self.handles.clear();

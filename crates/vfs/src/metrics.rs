@@ -16,6 +16,7 @@ impl Vfs {
             cache.collect(into);
         }
         self.volume.store_counters.collect(into);
+        self.staging.collect(into);
         self.memory().collect(into);
 
         self.fetcher.figures().collect(into);

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use headrace_kv::KvError;
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Caller, DirEntry, Kind, MetaError, RenameMode, SetAttr, Unlinked, XattrMode};
 
@@ -64,6 +65,10 @@ impl Vfs {
             return Ok(());
         };
         let _in_order = inode.commit.lock();
+        if let Some(mtime) = change.mtime {
+            // First: the time of the last change of anything is then that of metadata.
+            self.set_staged_mtime(&mut inode.state.lock(), mtime)?;
+        }
         self.meta().setattr(ino, change)?;
         if change.mtime.is_some() {
             // The time of earlier writes must not come back with their commit.
@@ -136,7 +141,13 @@ impl Vfs {
     /// Removes a name that is not a directory's.
     pub fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let unlinked = self.meta().unlink(parent, name)?;
+        let unlinked = match self.meta().unlink(parent, name) {
+            // Nobody could make room otherwise.
+            Err(MetaError::Kv(KvError::Full { .. })) if self.staging.release_reserve() => {
+                self.meta().unlink(parent, name)?
+            }
+            unlinked => unlinked?,
+        };
         self.lost_a_name(&unlinked);
         Ok(())
     }
@@ -178,10 +189,14 @@ impl Vfs {
             if mode != RenameMode::NoReplace
                 && let Ok(moved) = vfs.meta().lookup(parent, &name)
                 && let Some(inode) = vfs.inodes.find(moved.ino)
-                && !inode.state.lock().dirty.is_clean()
+                && inode.state.lock().has_uncommitted()
                 && vfs.meta().lookup(new_parent, &new_name).is_ok()
             {
-                vfs.commit_pending(&inode).await?;
+                if vfs.is_staged(moved.ino) {
+                    vfs.sync_staged(&inode).await?;
+                } else {
+                    vfs.commit_pending(&inode).await?;
+                }
             }
             let renamed = vfs.meta().rename(parent, &name, new_parent, &new_name, mode)?;
             if let Some(replaced) = &renamed.replaced {
@@ -322,6 +337,7 @@ impl Vfs {
     pub(crate) fn make_orphan(&self, ino: InodeNo) {
         if let Some(inode) = self.inodes.find(ino) {
             inode.unlinked.store(true, Ordering::Relaxed);
+            self.unlinked_staged(&inode);
         }
         self.orphans.add(ino);
         self.settle(ino);

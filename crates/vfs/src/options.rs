@@ -19,6 +19,15 @@ pub enum AtimePolicy {
     StrictAtime,
 }
 
+/// How new files are written back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Writeback {
+    /// Bytes that may wait on this machine's disk before new files go to the store directly; `None`: as many as leave a tenth of it free.
+    pub limit: Option<u64>,
+    /// Bytes of them that are stored in a second at most; `None`: as many as the store takes.
+    pub rate: Option<u64>,
+}
+
 /// Policies of a mount. Sizes and windows are not among them.
 #[derive(Clone, Debug)]
 pub struct VfsOptions {
@@ -31,6 +40,8 @@ pub struct VfsOptions {
     pub read_only: bool,
     /// Make every write durable before it is acknowledged, as with O_SYNC.
     pub sync: bool,
+    /// Write new files to this machine's disk first, and store them behind that; `None`: to the store directly.
+    pub writeback: Option<Writeback>,
     /// How long dead segments and unknown objects are kept.
     pub grace: Duration,
     /// How long what is deleted is kept, so that it can be restored; `None`: not at all.
@@ -52,6 +63,7 @@ impl Default for VfsOptions {
             atime: AtimePolicy::default(),
             read_only: false,
             sync: false,
+            writeback: None,
             grace: Duration::from_secs(3600),
             trash: None,
             writeback_age: Duration::from_secs(5),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::backpressure::WriteQueue;
 use crate::error::Result;
 use crate::memory::MemoryUse;
+use crate::staging::WritebackStatus;
 use crate::trash::TrashFigures;
 use crate::vfs::Vfs;
 
@@ -51,6 +52,8 @@ pub struct Status {
     pub waiting_writers: u64,
     /// What was written and is on its way to the store.
     pub write_queue: WriteQueue,
+    /// New files on this machine's disk that are not stored yet; `None` where that was never asked for.
+    pub writeback: Option<WritebackStatus>,
     /// Sealed bytes in the metadata engine that wait for the packer.
     pub inline_bytes: u64,
     /// Metadata bytes that are not durable yet.
@@ -118,6 +121,7 @@ impl Vfs {
             memory: self.memory(),
             waiting_writers: self.waiting_writers(),
             write_queue: self.backpressure.figures(),
+            writeback: self.staging.status(),
             inline_bytes: self.meta().inline_bytes(),
             metadata_pending_bytes: engine.pending_bytes,
             metadata_disk_bytes: engine.disk_bytes,

@@ -175,7 +175,7 @@ impl Vfs {
         let temporary = unlinked.kind == Kind::File
             && bytes == 0
             && !self.inodes.is_unpinned(unlinked.ino)
-            && self.inodes.find(unlinked.ino).is_some_and(|inode| inode.state.lock().dirty.is_clean());
+            && self.attributes(unlinked.ino).is_ok_and(|attr| attr.size == 0);
         if temporary && self.meta().let_go(unlinked.ino).unwrap_or(false) {
             return false;
         }

@@ -8,14 +8,14 @@ use headrace_flow::reading::{Limits, Tuning};
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Namespace};
 use headrace_volume::Volume;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
 use crate::background::Background;
 use crate::backpressure::Backpressure;
-use crate::caching::Cache;
+use crate::caching::{Cache, Passthrough};
 use crate::data::outage::Outage;
 use crate::error::{Error, Result};
 use crate::handles::Handles;
@@ -25,6 +25,7 @@ use crate::log::not_shipped;
 use crate::lookups::Lookups;
 use crate::options::VfsOptions;
 use crate::orphans::Orphans;
+use crate::staging::Staging;
 use crate::streaming::{Fetcher, Lender, Segments, keep_lending};
 use crate::trash::Trash;
 
@@ -72,6 +73,10 @@ pub struct Vfs {
     pub(crate) spans: SpanCache,
     /// What was fetched, on local disks.
     pub(crate) cache: Option<Arc<Cache>>,
+    /// New files that are on this machine's disk and not stored yet.
+    pub(crate) staging: Staging,
+    /// Whether the kernel may be given local files.
+    pub(crate) passthrough: Mutex<Passthrough>,
     /// What is wrong with storing data, if anything.
     pub(crate) outage: Outage,
     pub(crate) background: Background,
@@ -81,7 +86,7 @@ impl Vfs {
     /// Makes a file system of `volume` and starts its background work on `runtime`.
     ///
     /// # Errors
-    /// When a background thread cannot be started.
+    /// When a background thread cannot be started, or what an earlier mount left to be written back cannot be had.
     pub fn start(volume: Arc<Volume>, options: VfsOptions, runtime: Handle) -> Result<Arc<Vfs>> {
         let mut plan = MemoryPlan::new(options.memory, u64::from(volume.superblock.segment_size));
         if volume.codec.stores_plain() {
@@ -92,6 +97,7 @@ impl Vfs {
         let (streams, others) = (plan.streams, plan.reads - plan.streams);
         let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
         let tuning = Tuning { fixed: options.fixed_reads, ..Tuning::default() };
+        let staging = Staging::open(&options, volume.state_dir.writeback())?;
         let vfs = Arc::new_cyclic(|vfs| Vfs {
             lender: Arc::default(),
             fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, tuning),
@@ -112,11 +118,14 @@ impl Vfs {
             segments: Segments::default(),
             spans: SpanCache::new(plan.spans),
             cache,
+            staging,
+            passthrough: Mutex::new(Passthrough::Off("the front end offers none".to_owned())),
             outage: Outage::default(),
             background: Background::default(),
             plan,
             options,
         });
+        vfs.replay_staged()?;
         vfs.runtime.spawn(keep_lending(Arc::downgrade(&vfs)));
         if let (Some(time), false) = (vfs.options.trash, vfs.options.read_only) {
             vfs.meta().keep_deleted(time);
@@ -152,9 +161,11 @@ impl Vfs {
     /// between the two.
     pub(crate) fn attributes(&self, ino: InodeNo) -> Result<Attr> {
         let Some(inode) = self.inodes.find(ino) else { return Ok(self.meta().getattr(ino)?) };
-        let state = inode.state.lock();
+        let mut state = inode.state.lock();
         let mut attr = self.meta().getattr(ino)?;
-        state.apply(&mut attr);
+        if !self.staged_attributes(&mut state, &mut attr) {
+            state.apply(&mut attr);
+        }
         Ok(attr)
     }
 
@@ -163,7 +174,10 @@ impl Vfs {
     /// # Errors
     /// The first failure; the rest is flushed all the same.
     pub async fn flush_all(self: &Arc<Self>) -> Result<()> {
-        let mut first = self.flush_dirty().await.err();
+        let mut first = self.store_all_staged().await.err();
+        if let Err(error) = self.flush_dirty().await {
+            first.get_or_insert(error);
+        }
         if let Err(error) = self.volume.engine.durable(self.volume.engine.position()).await {
             first.get_or_insert(error.into());
         }
@@ -181,10 +195,12 @@ impl Vfs {
             }
         }
         self.handles.clear();
+        self.abandon_staged();
+        let staged = self.store_all_staged().await;
         self.fetcher.stop();
         self.lender.stop();
         self.background.stop().await;
-        let flushed = if self.options.read_only { Ok(()) } else { self.flush_all().await };
+        let flushed = if self.options.read_only { Ok(()) } else { staged.and(self.flush_all().await) };
         if let Some(cache) = self.cache.clone() {
             // It waits for disks.
             let _ = self.runtime.spawn_blocking(move || cache.disk.stop()).await;
@@ -193,6 +209,7 @@ impl Vfs {
             self.reclaim_all().await;
         }
         flushed?;
+        self.staging.end();
         self.volume.close().await.map_err(not_shipped)
     }
 }

@@ -39,6 +39,8 @@ const COPY: &str = "copy.json";
 const RESTORING: &str = "restoring";
 /// Beginning of the names of engines that were put aside.
 const ASIDE: &str = "set-aside-";
+/// New files that are to be stored yet.
+const WRITEBACK: &str = "writeback";
 
 /// Suffix of a file that is being written and not renamed to its place yet.
 const TEMPORARY: &str = ".new";
@@ -181,10 +183,27 @@ impl StateDir {
                 continue;
             }
             fs::rename(&engine, &path).map_err(|e| failed(&engine, "cannot move it aside", &e))?;
+            self.set_writeback_aside(&path)?;
             self.sync()?;
             return Ok(path);
         }
         Err(refused(&engine, "too many engines were set aside in the same second"))
+    }
+
+    /// Files that are to be stored yet are named by inodes of an engine, and go where it goes.
+    fn set_writeback_aside(&self, engine: &Path) -> Result<()> {
+        let (from, to) = (self.writeback(), engine.with_extension(WRITEBACK));
+        match fs::rename(&from, &to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed(&from, "cannot move it aside", &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where new files are that are to be stored yet.
+    pub fn writeback(&self) -> PathBuf {
+        self.path.join(WRITEBACK)
     }
 
     /// Removes the engine: the bucket has everything that it holds.
@@ -216,7 +235,7 @@ impl StateDir {
     /// 100 paths).
     pub fn clear(&self) -> Result<Vec<PathBuf>> {
         remove_tree(&self.engine())?;
-        for name in [RESTORING, rebuild::STAGING, rebuild::BUILDING] {
+        for name in [RESTORING, WRITEBACK, rebuild::STAGING, rebuild::BUILDING] {
             remove_tree(&self.path.join(name))?;
         }
         let entries = fs::read_dir(&self.path).map_err(|e| failed(&self.path, "cannot list it", &e))?;

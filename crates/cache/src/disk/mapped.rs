@@ -8,7 +8,7 @@ use std::sync::Once;
 /// open for writing, and the only one of this process.
 ///
 /// A write lease is given only to who is alone with a file, whoever opened it and how. (Linux, fs/locks.c: `check_conflicting_open`.)
-pub(super) fn is_open_elsewhere(file: &File) -> bool {
+pub fn is_open_elsewhere(file: &File) -> bool {
     static IGNORED: Once = Once::new();
     IGNORED.call_once(|| {
         // Whoever opens the file while the lease is held has us sent this signal, which would end the process.

@@ -31,6 +31,7 @@ pub use cache::{DirectoryOptions, DirectoryStatus, DiskCache, DiskOptions};
 pub use entry::{Entry, Hit, Pass, Readiness};
 pub use fill::Filling;
 pub use key::Key;
+pub use mapped::is_open_elsewhere;
 pub use presence::{BLOCK, CHUNK, GROUP, sum_of};
 pub use removal::{RemovalError, remove_directory};
 pub use room::Floor;

@@ -239,6 +239,11 @@ pub struct UmountCommand {
     /// Detach at once even where files are still open; waits until what was written so far is in the store
     #[arg(short = 'l', long)]
     pub lazy: bool,
+
+    /// Do not wait for the store: what is only on this machine's disk is stored by the next mount here, and until then no
+    /// other machine can mount the volume without --takeover
+    #[arg(long, conflicts_with = "lazy")]
+    pub leave: bool,
 }
 
 /// `headrace status`

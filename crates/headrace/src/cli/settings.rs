@@ -200,6 +200,22 @@ pub struct MountSettings {
     #[arg(long, value_name = "DURATION|off")]
     pub trash: Option<Keep>,
 
+    /// Write new files to this machine's disk first and store them behind that; fsync waits for this disk only
+    ///
+    /// A new file is one that is empty when it is opened. The loss of this machine loses what is not stored yet: "headrace status" says
+    /// how much that is.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub writeback: Option<Switch>,
+
+    /// How much of --writeback may wait on this machine's disk before new files go to the store directly [default: what leaves a
+    /// tenth of the disk free]
+    #[arg(long, value_name = "SIZE")]
+    pub writeback_size: Option<ByteSize>,
+
+    /// Most bytes a second of --writeback that go to the store, such as 50M [default: as many as it takes]
+    #[arg(long, value_name = "RATE")]
+    pub upload_rate: Option<ByteSize>,
+
     /// How fast stored data is read again to find damage early: auto, off, or bytes a second such as 8M [default: auto]
     ///
     /// auto reads a volume in a local directory once in 30 days, at 64K to 8M a second, and leaves remote stores alone, which
@@ -234,6 +250,9 @@ section!(MountSettings {
     memory,
     durable,
     trash,
+    writeback,
+    writeback_size,
+    upload_rate,
     scrub,
     metrics,
     threads,

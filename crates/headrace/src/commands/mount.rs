@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use headrace_fuse::mount::AtimeOption;
 use headrace_fuse::{MountConfig, MountOptions};
-use headrace_vfs::{AtimePolicy, VfsOptions};
+use headrace_vfs::{AtimePolicy, VfsOptions, Writeback};
 
 use super::{Call, open};
 use crate::cli::url;
-use crate::cli::values::on;
+use crate::cli::values::{Durable, on};
 use crate::config::Settings;
 use crate::daemon::cache_plan::{self, CachePlan};
 use crate::daemon::serve::{self, Plan};
@@ -98,6 +98,29 @@ fn raise_file_limit() {
     }
 }
 
+/// How new files are written back, if they are.
+fn writeback(settings: &Settings, sync: bool) -> Result<Option<Writeback>, Failure> {
+    let mount = &settings.mount;
+    if !on(mount.writeback) {
+        return Ok(None);
+    }
+    if sync {
+        return Err(Failure::usage("--writeback and -o sync exclude each other")
+            .advise("With -o sync every write waits for the store."));
+    }
+    if mount.durable.is_some_and(|durable| durable == Durable::Bucket) {
+        return Err(Failure::usage("--writeback and --durable bucket exclude each other")
+            .advise("With --durable bucket every fsync waits for the store."));
+    }
+    if mount.upload_rate.is_some_and(|rate| rate.0 == 0) {
+        return Err(Failure::usage("--upload-rate 0 would never store anything"));
+    }
+    Ok(Some(Writeback {
+        limit: mount.writeback_size.map(|size| size.0),
+        rate: mount.upload_rate.map(|rate| rate.0),
+    }))
+}
+
 /// From settings to a plan, without touching the volume.
 fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
     let mut options = MountOptions::default();
@@ -118,6 +141,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         read_only: options.read_only,
         sync: options.sync,
         trash: settings.mount.trash.and_then(|keep| keep.0),
+        writeback: writeback(settings, options.sync)?,
         scrub: settings.mount.scrub.map(|rate| rate.0).unwrap_or_default(),
         fixed_reads: settings.mount.fixed_reads.map(|fixed| fixed.0),
         ..VfsOptions::default()

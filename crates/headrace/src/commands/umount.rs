@@ -40,7 +40,7 @@ pub fn run(call: &Call, command: &UmountCommand) -> Result<(), Failure> {
     // Before the request: afterwards the number could already be another process's.
     let daemon = process(record.pid);
     let bar = Progress::new(&format!("unmounting {at}"));
-    let request = Request::Shutdown { lazy: command.lazy };
+    let request = Request::Shutdown { lazy: command.lazy, leave: command.leave };
     let result: Unmounted = Client::connect(&record)?.call(&request, &mut progress::of_daemon(&bar))?;
     drop(bar);
     if !result.ended {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headrace_store::ErrorKind;
-use headrace_vfs::{Error, Vfs};
+use headrace_vfs::{Error, Status, Vfs};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -29,8 +29,20 @@ const LEAVE_AFTER: Duration = Duration::from_secs(600);
 /// Why the last attempt failed, for those who wait.
 pub type LastError = Arc<Mutex<Option<String>>>;
 
-/// Whether somebody asked to leave behind what is safe on this machine.
-pub type Leave = watch::Sender<bool>;
+/// Whether to leave behind what is safe on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Leaving {
+    /// Not unless the store is away for long.
+    #[default]
+    Never,
+    /// If the store cannot be reached.
+    IfStuck,
+    /// At once.
+    Now,
+}
+
+/// Whether somebody asked for that.
+pub type Leave = watch::Sender<Leaving>;
 
 /// The end of one mount.
 pub struct Finish<'a> {
@@ -41,7 +53,7 @@ pub struct Finish<'a> {
     /// For those who wait.
     pub last_error: &'a LastError,
     /// For those who do not want to.
-    pub leave: watch::Receiver<bool>,
+    pub leave: watch::Receiver<Leaving>,
 }
 
 impl Finish<'_> {
@@ -52,6 +64,9 @@ impl Finish<'_> {
         let mut attempts = 0;
         let mut pause = PAUSES.0;
         loop {
+            if *self.leave.borrow_and_update() == Leaving::Now {
+                return self.leave_now().await;
+            }
             attempts += 1;
             let attempt = Arc::clone(self.vfs);
             let mut attempt = tokio::spawn(async move { attempt.shutdown().await });
@@ -61,6 +76,10 @@ impl Finish<'_> {
                     asked = signals.next() => if self.answer(asked) {
                         attempt.abort();
                         return self.leave().await;
+                    },
+                    Ok(()) = self.leave.changed() => if *self.leave.borrow_and_update() == Leaving::Now {
+                        attempt.abort();
+                        return self.leave_now().await;
                     },
                     () = tokio::time::sleep(TELL) => notify::still_working(&left(self.vfs), 6 * TELL),
                 }
@@ -78,7 +97,8 @@ impl Finish<'_> {
                 return self.give_up(&error).await;
             }
             tracing::error!(%error, left = left(self.vfs), retry_secs = pause.as_secs(), "cannot write everything out");
-            if self.is_safe() && (*self.leave.borrow() || started.elapsed() >= LEAVE_AFTER) {
+            if self.is_safe() && (*self.leave.borrow() != Leaving::Never || started.elapsed() >= LEAVE_AFTER)
+            {
                 return self.leave().await;
             }
             let until = tokio::time::Instant::now() + pause;
@@ -89,7 +109,7 @@ impl Finish<'_> {
                     asked = signals.next() => if self.answer(asked) {
                         return self.leave().await;
                     },
-                    Ok(()) = self.leave.changed() => if *self.leave.borrow_and_update() && self.is_safe() {
+                    Ok(()) = self.leave.changed() => if *self.leave.borrow_and_update() != Leaving::Never && self.is_safe() {
                         return self.leave().await;
                     },
                 }
@@ -100,8 +120,7 @@ impl Finish<'_> {
 
     /// Whether all that is left survives the end of this process.
     fn is_safe(&self) -> bool {
-        let status = self.vfs.status();
-        status.dirty_bytes == 0 && status.metadata_pending_bytes == 0
+        self.vfs.only_in_memory() == 0 && self.vfs.status().metadata_pending_bytes == 0
     }
 
     /// Says how far it is; true if what is left should be left.
@@ -129,6 +148,20 @@ impl Finish<'_> {
         if self.log.is_none() {
             crate::output::say(&format!("headrace: {text}"));
         }
+    }
+
+    /// Ends as soon as everything is safe on this machine.
+    async fn leave_now(&self) -> Result<(), Failure> {
+        if let Err(error) = self.vfs.keep_here().await {
+            return self.give_up(&error).await;
+        }
+        let left = left(self.vfs);
+        tracing::info!(
+            left,
+            "ending without the store, as asked: the next mount on this machine stores the rest"
+        );
+        self.vfs.leave().await;
+        Ok(())
     }
 
     /// Ends with a part of the log on this machine only.
@@ -167,12 +200,18 @@ pub fn reopen(log: Option<&LogFile>) {
     }
 }
 
+/// Bytes of data that are not in the store: what is read from a local file in order to be stored counts once.
+pub fn unstored(status: &Status) -> u64 {
+    status.dirty_bytes.max(status.writeback.as_ref().map_or(0, |writeback| writeback.bytes))
+}
+
 /// What is not in the store yet, for a person.
 pub fn left(vfs: &Vfs) -> String {
     let status = vfs.status();
     let mut parts = Vec::new();
-    if status.dirty_bytes > 0 {
-        parts.push(format!("{} of data", human::bytes(status.dirty_bytes)));
+    let data = unstored(&status);
+    if data > 0 {
+        parts.push(format!("{} of data", human::bytes(data)));
     }
     if status.metadata_pending_bytes > 0 {
         parts.push(format!("{} of metadata", human::bytes(status.metadata_pending_bytes)));

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
 use super::control::server::{Answer, Handler, Steps};
-use super::finish::{self, LastError, Leave};
+use super::finish::{self, LastError, Leave, Leaving};
 use super::{metrics, operations, trash, users, warming};
 use crate::commands;
 use crate::failure::{Context, Exit, Failure};
@@ -115,7 +115,7 @@ impl Handler for Daemon {
                 Request::Deleted { below } => trash::list(&self.vfs, below, &steps).await,
                 Request::RestoreFile { path, version, to } => trash::restore(&self, path, version, to).await,
                 Request::EmptyTrash => trash::empty(&self.vfs, &steps).await,
-                Request::Shutdown { lazy } => self.shutdown(lazy, &steps).await,
+                Request::Shutdown { lazy, leave } => self.shutdown(lazy, leave, &steps).await,
             }
         })
     }
@@ -145,7 +145,7 @@ impl Daemon {
     /// Everything written so far goes to the store: data, and the metadata's log.
     async fn flush(&self, steps: &Steps) -> Result<(), Failure> {
         let mut flush = std::pin::pin!(self.vfs.ship_all());
-        let start = self.vfs.status().dirty_bytes;
+        let start = finish::unstored(&self.vfs.status());
         loop {
             tokio::select! {
                 result = &mut flush => {
@@ -168,7 +168,7 @@ impl Daemon {
     /// Progress towards no dirty bytes, from `start` of them.
     fn flushing(&self, start: u64) -> Step {
         let status = self.vfs.status();
-        let left = status.dirty_bytes;
+        let left = finish::unstored(&status);
         if left == 0
             && let Some(log) = status.log.filter(|log| log.lag_transactions > 0)
         {
@@ -239,8 +239,11 @@ impl Daemon {
     }
 
     /// Flushes while the mount still works, unmounts, and waits for the daemon's own last flush.
-    async fn shutdown(&self, lazy: bool, steps: &Steps) -> Result<Value, Failure> {
-        if !lazy && !self.session.ended() {
+    async fn shutdown(&self, lazy: bool, leave: bool, steps: &Steps) -> Result<Value, Failure> {
+        if leave {
+            // Whoever is writing out already is told as well.
+            self.leave.send_replace(Leaving::Now);
+        } else if !lazy && !self.session.ended() {
             // Before anything is given up: if this fails, the volume stays mounted and usable.
             self.flush(steps).await?;
         }
@@ -256,13 +259,18 @@ impl Daemon {
         match unmounted {
             // Somebody else was faster.
             Ok(()) | Err(UnmountError::NotMounted(_)) => {}
-            Err(UnmountError::Busy(_)) => return Err(self.busy()),
-            Err(error) => return Err(Failure::new("").because(&error)),
+            Err(error) => {
+                self.leave.send_replace(Leaving::Never);
+                return Err(match error {
+                    UnmountError::Busy(_) => self.busy(),
+                    error => Failure::new("").because(&error),
+                });
+            }
         }
         if lazy {
             let flushed = self.flush(steps).await;
             // Whoever does not want to wait for users does not want to wait for a store that is away either.
-            self.leave.send_replace(true);
+            self.leave.send_replace(Leaving::IfStuck);
             if !self.session.ended() {
                 flushed?;
             }
@@ -279,7 +287,7 @@ impl Daemon {
         steps: &Steps,
     ) -> Result<bool, Failure> {
         let mut ended = self.ended.clone();
-        let start = self.vfs.status().dirty_bytes;
+        let start = finish::unstored(&self.vfs.status());
         loop {
             if let Some(result) = ended.borrow_and_update().clone() {
                 return result.map(|()| true);
@@ -309,7 +317,7 @@ impl Daemon {
         }
         let by = if named.is_empty() { String::new() } else { format!(" by {named}") };
         Failure::new(format!("{at} is in use{by}"))
-            .advise("Everything written so far is in the store. End what uses the mount, or detach it with --lazy.")
+            .advise("Nothing is lost. End what uses the mount, or detach it with --lazy.")
             .exit(Exit::InUse)
     }
 

@@ -313,7 +313,7 @@ impl Mounted {
     async fn run(mut self, plan: &Plan, mut signals: Signals, mut interrupted: bool) -> Result<(), Failure> {
         let (ended, watch) = watch::channel::<Ended>(None);
         let last_error = LastError::new(Mutex::new(None));
-        let (leave, leaving) = watch::channel(false);
+        let (leave, leaving) = watch::channel(finish::Leaving::default());
         let daemon = Arc::new(Daemon {
             vfs: Arc::clone(&self.vfs),
             session: Arc::clone(&self.session),

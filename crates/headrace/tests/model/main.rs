@@ -14,7 +14,7 @@ mod verify;
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
-use headrace_testbed::{Backing, Mounted, TestVolume, env_number};
+use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, env_number};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 
@@ -27,27 +27,32 @@ const OPERATIONS: usize = 150;
 
 #[test]
 fn random_operations_match_the_model_on_the_local_store() {
-    run(Backing::Local, &[], 400);
+    run(Backing::Local, &[], &[], 400);
 }
 
 /// Another layout of the data: small segments, compressed, nothing kept inline.
 #[test]
 fn random_operations_match_the_model_when_compressed_and_never_inline() {
-    run(Backing::Local, &["--compression", "lz4", "--inline-max", "0", "--segment-size", "1M"], 150);
+    run(Backing::Local, &["--compression", "lz4", "--inline-max", "0", "--segment-size", "1M"], &[], 150);
 }
 
 #[test]
 fn random_operations_match_the_model_on_s3() {
-    run(Backing::S3, &[], 80);
+    run(Backing::S3, &[], &[], 80);
 }
 
-fn run(backing: Backing, format: &[&str], default_cases: u64) {
+#[test]
+fn random_operations_match_the_model_when_new_files_are_written_back() {
+    run(Backing::S3, &[], &["writeback"], 120);
+}
+
+fn run(backing: Backing, format: &[&str], options: &[&str], default_cases: u64) {
     rustix::process::umask(rustix::fs::Mode::empty());
     let cases = env_number("HEADRACE_MODEL_CASES", default_cases);
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("clock after 1970");
     let seed = env_number("HEADRACE_MODEL_SEED", clock.as_micros() as u64);
     println!(
-        "model on {backing:?} {format:?}: {cases} cases of {THREADS} x {OPERATIONS} operations; HEADRACE_MODEL_SEED={seed}"
+        "model on {backing:?} {format:?} {options:?}: {cases} cases of {THREADS} x {OPERATIONS} operations; HEADRACE_MODEL_SEED={seed}"
     );
 
     let config = ProptestConfig {
@@ -59,7 +64,8 @@ fn run(backing: Backing, format: &[&str], default_cases: u64) {
         ..ProptestConfig::default()
     };
     let volume = TestVolume::with_format(backing, format);
-    let mounted = RefCell::new(Some(volume.mount()));
+    let mount = options.iter().fold(MountOptions::default(), |all, option| all.option(option));
+    let mounted = RefCell::new(Some(volume.mount_with(&mount)));
     let number = Cell::new(0);
     let operations = prop::collection::vec(prop::collection::vec(op::op(), 1..OPERATIONS), THREADS);
     let result = TestRunner::new(config).run(&operations, |threads| {

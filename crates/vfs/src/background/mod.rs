@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::staging;
 use crate::vfs::Vfs;
 
 /// However slow the scrub is to be, it looks up once a day.
@@ -84,8 +85,11 @@ impl Background {
                 .map_err(|e| Error::Internal(format!("cannot start the {name} thread: {e}")))?;
             vfs.background.threads.lock().push(thread);
         }
-        let task = vfs.runtime.spawn(flusher::run(Arc::downgrade(vfs)));
-        vfs.background.tasks.lock().push(task);
+        let mut tasks = vec![vfs.runtime.spawn(flusher::run(Arc::downgrade(vfs)))];
+        if vfs.staging.is_used() {
+            tasks.push(vfs.runtime.spawn(staging::run(Arc::downgrade(vfs))));
+        }
+        vfs.background.tasks.lock().extend(tasks);
         Ok(())
     }
 
@@ -141,6 +145,10 @@ impl Background {
                 done = work => Some(done),
             }
         })
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping()
     }
 
     fn stopping(&self) -> bool {

@@ -69,7 +69,11 @@ impl Vfs {
     fn reclaim(&self, inodes: &[InodeNo], now: Time) {
         for &ino in inodes {
             if let Some(inode) = self.inodes.find(ino) {
-                self.discard_pending(ino, &mut inode.state.lock(), 0);
+                let mut state = inode.state.lock();
+                self.discard_pending(ino, &mut state, 0);
+                self.staging.drop_staged(ino, &mut state);
+                drop(state);
+                inode.changed.notify_waiters();
             }
         }
         if self.meta().reclaim_all(inodes, now).is_err() {

@@ -22,13 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headrace_cache::disk::{DirectoryOptions, DiskCache, DiskOptions, Floor};
 use headrace_flow::memory::MemoryPlan;
 use headrace_metrics::{Collection, Unit};
-use parking_lot::Mutex;
 
 /// The cache of a mount.
 pub(crate) struct Cache {
     pub(crate) disk: DiskCache,
-    /// Whether the kernel reads whole files by itself.
-    passthrough: Mutex<Passthrough>,
     /// Open files of which it does.
     passed: AtomicU64,
 }
@@ -50,8 +47,7 @@ impl Cache {
             queue: plan.cache_queue,
             index_memory: plan.cache_index,
         });
-        let passthrough = Mutex::new(Passthrough::Off("the front end offers none".to_owned()));
-        Cache { disk, passthrough, passed: AtomicU64::new(0) }
+        Cache { disk, passed: AtomicU64::new(0) }
     }
 
     /// Adds what it holds and what it was good for.

@@ -13,6 +13,8 @@ pub(crate) enum Mode {
     /// Every call comes here, while others are [`Mode::Passed`]: what is written goes into their copy as well. `maps`: it may also be
     /// written through a mapping, which is one of that copy.
     Beside { maps: bool },
+    /// The file is in a local file by itself ([`crate::staging`]), as are all opens of it.
+    Staged { writes: bool },
 }
 
 /// The opens of one inode.
@@ -37,13 +39,21 @@ impl Opens {
 
     /// It is open.
     pub(crate) fn opened(&mut self, mode: Mode) {
-        *self.count(mode) += 1;
+        if let Some(count) = self.count(mode) {
+            *count += 1;
+        }
     }
 
     /// It is closed.
     pub(crate) fn closed(&mut self, mode: Mode) {
-        let count = self.count(mode);
-        *count = count.saturating_sub(1);
+        if let Some(count) = self.count(mode) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn none(self) -> bool {
+        self == Opens::default()
     }
 
     /// Whether the kernel reads a local copy.
@@ -51,10 +61,12 @@ impl Opens {
         self.passed > 0
     }
 
-    fn count(&mut self, mode: Mode) -> &mut u32 {
+    fn count(&mut self, mode: Mode) -> Option<&mut u32> {
         match mode {
-            Mode::Cached => &mut self.cached,
-            Mode::Passed | Mode::Beside { .. } => &mut self.passed,
+            Mode::Cached => Some(&mut self.cached),
+            Mode::Passed | Mode::Beside { .. } => Some(&mut self.passed),
+            // Counted with the local file.
+            Mode::Staged { .. } => None,
         }
     }
 }

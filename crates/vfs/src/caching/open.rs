@@ -56,11 +56,17 @@ async fn outlive(vfs: Weak<Vfs>, inode: Pinned) {
 
 impl Vfs {
     /// Decides how one more open of a file is served, and counts it. [`Self::left`] is to be told of its end.
-    pub(crate) fn enter(self: &Arc<Self>, inode: &Arc<Inode>, flags: i32) -> (Mode, OpenMode) {
+    ///
+    /// # Errors
+    /// The local file of one that is written back cannot be opened.
+    pub(crate) fn enter(self: &Arc<Self>, inode: &Arc<Inode>, flags: i32) -> Result<(Mode, OpenMode)> {
         let access = flags & libc::O_ACCMODE;
         let (reads, writes) = (access != libc::O_WRONLY, access != libc::O_RDONLY);
         let entry = if !writes { self.passable(inode) } else { None };
         let mut state = inode.state.lock();
+        if let Some(entered) = self.enter_staged(inode, &mut state, flags)? {
+            return Ok(entered);
+        }
         let FileState { opens, passing, dirty, size, .. } = &mut *state;
         let whole = || match &entry {
             // It is mapped still, and has all changes since.
@@ -102,13 +108,17 @@ impl Vfs {
                 self.touch(inode);
             }
         }
-        (mode, answer)
+        Ok((mode, answer))
+    }
+
+    /// Whether the kernel may be given local files to read and write by itself.
+    pub(crate) fn passes_through(&self) -> bool {
+        *self.passthrough.lock() == Passthrough::On
     }
 
     /// What may be passed through, with its checksums looked at or being looked at.
     fn passable(self: &Arc<Self>, inode: &Arc<Inode>) -> Option<Arc<Entry>> {
-        let cache = self.cache.as_ref()?;
-        if *cache.passthrough.lock() != Passthrough::On {
+        if self.cache.is_none() || !self.passes_through() {
             return None;
         }
         if inode.state.lock().size < PASS_FROM {
@@ -135,6 +145,9 @@ impl Vfs {
 
     /// An open is over.
     pub(crate) fn left(self: &Arc<Self>, inode: &Inode, mode: Mode) {
+        if let Mode::Staged { writes } = mode {
+            return self.left_staged(inode, writes);
+        }
         if mode == Mode::Passed
             && let Some(cache) = &self.cache
         {
@@ -159,18 +172,17 @@ impl Vfs {
 
     /// The front end can have whole files read by the kernel from their local copies, or why not.
     pub fn passthrough_possible(&self, possible: std::result::Result<(), String>) {
-        let Some(cache) = &self.cache else { return };
         let now = match possible {
             Ok(()) => Passthrough::On,
             Err(why) => {
                 tracing::info!(
                     why,
-                    "cached files are read by this process: the kernel cannot read them by itself"
+                    "local copies of files are read by this process: the kernel cannot read them by itself"
                 );
                 Passthrough::Off(why)
             }
         };
-        *cache.passthrough.lock() = now;
+        *self.passthrough.lock() = now;
     }
 
     /// The kernel would not take the local copy of a file that was just opened: how to go on without. From here on none is offered.
@@ -184,8 +196,8 @@ impl Vfs {
         why: io::Error,
     ) -> Result<OpenMode> {
         let open = self.handles.get(file)?;
-        if let Some(cache) = &self.cache {
-            let mut passthrough = cache.passthrough.lock();
+        {
+            let mut passthrough = self.passthrough.lock();
             if *passthrough == Passthrough::On {
                 let why = match why.raw_os_error() {
                     Some(libc::EPERM) => "the mount lacks CAP_SYS_ADMIN".to_owned(),
@@ -194,12 +206,19 @@ impl Vfs {
                 };
                 tracing::warn!(
                     why,
-                    "cached files are read by this process from now on, not by the kernel itself"
+                    "local copies of files are read by this process from now on, not by the kernel itself"
                 );
                 *passthrough = Passthrough::Off(why);
             }
         }
-        let before = std::mem::replace(&mut *open.mode.lock(), Mode::Cached);
+        let before = {
+            let mut mode = open.mode.lock();
+            if let Mode::Staged { .. } = *mode {
+                // This process reads and writes the local file.
+                return Ok(self.open_mode(open.flags));
+            }
+            std::mem::replace(&mut *mode, Mode::Cached)
+        };
         self.left(&open.inode, before);
         open.inode.state.lock().opens.opened(Mode::Cached);
         Ok(self.open_mode(open.flags))
@@ -220,7 +239,7 @@ impl Vfs {
         });
         Some(CacheStatus {
             directories: directories.collect(),
-            passthrough: cache.passthrough.lock().clone(),
+            passthrough: self.passthrough.lock().clone(),
             passed_through: cache.passed.load(Ordering::Relaxed),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headrace_layout::InodeNo;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::vfs::Vfs;
 
 impl Vfs {
@@ -23,6 +23,10 @@ impl Vfs {
             vfs.writable()?;
             let from = vfs.pin(source)?;
             let to = vfs.pin(target)?;
+            if from.state.lock().staged.is_some() || to.state.lock().staged.is_some() {
+                // The kernel copies by itself then.
+                return Err(Error::Unsupported("sharing bytes with a file that is not stored yet"));
+            }
             // In the order of inode numbers, so that two copies in opposite directions do not wait for each other.
             let (first, second) = if source <= target { (&from, &to) } else { (&to, &from) };
             let _first = first.exclusive.lock().await;

@@ -41,6 +41,10 @@ impl Vfs {
                 return Ok(());
             }
             open.unheard_at_close()?;
+            if open.staged_file().is_some() {
+                // The local file has it.
+                return Ok(());
+            }
             if vfs.exclusive() && !vfs.outage.is_on() {
                 vfs.hand_over(&open.inode).await
             } else {
@@ -68,7 +72,10 @@ impl Vfs {
 
     pub(crate) async fn make_durable(self: &Arc<Self>, open: &OpenFile) -> Result<()> {
         open.unheard()?;
-        let result = self.commit_pending(&open.inode).await;
+        let result = match open.staged_file() {
+            Some(_) => self.sync_staged(&open.inode).await,
+            None => self.commit_pending(&open.inode).await,
+        };
         // What failed meanwhile was made good, or is what is answered.
         let _ = open.unheard();
         result?;
@@ -98,7 +105,7 @@ impl Vfs {
     ///
     /// # Errors
     /// What was written through a mapping cannot be read.
-    async fn hand_over(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
+    pub(crate) async fn hand_over(self: &Arc<Self>, inode: &Arc<Inode>) -> Result<()> {
         self.take_mapped_changes(inode).await?;
         let pending = inode.state.lock().dirty.pending_len();
         if self.fits_metadata(pending) {
@@ -112,7 +119,7 @@ impl Vfs {
     }
 
     /// Whether so many pending bytes go into the metadata engine.
-    fn fits_metadata(&self, pending: u64) -> bool {
+    pub(crate) fn fits_metadata(&self, pending: u64) -> bool {
         (1..=u64::from(self.volume.superblock.inline_max)).contains(&pending)
             && self.meta().inline_bytes() < INLINE_LIMIT
     }
@@ -125,7 +132,7 @@ impl Vfs {
     }
 
     /// Sends everything that is pending on its way.
-    pub(super) fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
+    pub(crate) fn take_pending(self: &Arc<Self>, inode: &Arc<Inode>) {
         let small = {
             let mut state = inode.state.lock();
             // Few bytes go into the metadata engine. Their commit waits for the batches that were taken before them.
@@ -238,10 +245,22 @@ impl Vfs {
     /// # Errors
     /// The first one; the others are flushed all the same.
     pub(crate) async fn flush_dirty(self: &Arc<Self>) -> Result<()> {
+        self.flush_those(|_| true).await
+    }
+
+    /// Flushes every file that is nowhere but in memory.
+    ///
+    /// # Errors
+    /// The first one; the others are flushed all the same.
+    pub(crate) async fn flush_unstaged(self: &Arc<Self>) -> Result<()> {
+        self.flush_those(|inode| inode.state.lock().staged.is_none()).await
+    }
+
+    async fn flush_those(self: &Arc<Self>, which: impl Fn(&Inode) -> bool) -> Result<()> {
         // Together first: one by one each file would be a segment of its own.
-        self.send_behind(|_| true);
+        self.send_behind(&which);
         let mut dirty = self.inodes.all();
-        dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
+        dirty.retain(|inode| which(inode) && !inode.state.lock().dirty.is_clean());
         dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
         let mut flushes = futures::stream::iter(dirty)
             .map(|inode| {

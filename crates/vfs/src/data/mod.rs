@@ -6,7 +6,7 @@ mod log_limit;
 mod open;
 pub(crate) mod outage;
 mod pass_on;
-mod patience;
+pub(crate) mod patience;
 mod read;
 mod resize;
 pub(crate) mod sources;

@@ -31,12 +31,13 @@ impl Vfs {
 
     /// An open file of an inode.
     pub(crate) fn handle(self: &Arc<Self>, inode: Pinned, flags: i32) -> Result<(FileId, OpenMode)> {
-        let (mode, answer) = self.enter(&inode, flags);
+        let (mode, answer) = self.enter(&inode, flags)?;
         let kept = Arc::clone(&inode);
         match self.handles.insert(OpenFile::new(inode, flags, mode)) {
             Ok(file) => Ok((file, answer)),
             Err(error) => {
                 self.left(&kept, mode);
+                self.staging.enqueue(kept.ino);
                 Err(error)
             }
         }
@@ -69,7 +70,11 @@ impl Vfs {
             if let Err(error) = &taken {
                 tracing::error!(%ino, %error, "what was written through a mapping of a file is lost");
             }
+            let staged = open.as_ref().filter(|open| open.is_staged()).map(|open| Arc::clone(&open.inode));
             vfs.released(ino, file, open);
+            if let Some(inode) = staged {
+                vfs.closed_staged(&inode).await;
+            }
             taken
         }
     }

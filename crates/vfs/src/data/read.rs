@@ -41,9 +41,10 @@ impl Vfs {
         let vfs = Arc::clone(self);
         async move {
             let open = vfs.handles.get(file)?;
-            let reply = match open.reads_what_is_passed() {
-                Some(backing) => vfs.read_passed(&open, backing, offset, len).await,
-                None => vfs.read_range(&open, file, offset, len).await,
+            let reply = match (open.staged_file(), open.reads_what_is_passed()) {
+                (Some(staged), _) => vfs.read_staged(staged, offset, len).await,
+                (None, Some(backing)) => vfs.read_passed(&open, backing, offset, len).await,
+                (None, None) => vfs.read_range(&open, file, offset, len).await,
             };
             match &reply {
                 Ok(_) if open.flags & libc::O_NOATIME == 0 => vfs.touch(&open.inode),

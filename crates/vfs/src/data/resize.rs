@@ -23,6 +23,10 @@ impl Vfs {
             _ => return Err(Error::Invalid("only regular files have a length to set")),
         }
         let inode = self.pin(ino)?;
+        if self.truncate_staged(&inode, size)? {
+            self.drop_privileges(&inode, kill_suid)?;
+            return Ok(());
+        }
         let _exclusive = inode.exclusive.lock().await;
         // A batch under way would bring bytes back behind the new end.
         let patience = Patience::new("waiting for data written before the truncation");
@@ -61,6 +65,9 @@ impl Vfs {
                 return Err(Error::Invalid("length of zero"));
             }
             let inode = Arc::clone(&open.inode);
+            if vfs.allocate_staged(&inode, offset, len, mode)? {
+                return Ok(());
+            }
             let _exclusive = inode.exclusive.lock().await;
             if mode & !libc::FALLOC_FL_KEEP_SIZE != 0 {
                 vfs.commit_pending_exclusive(&inode).await?;
@@ -110,6 +117,9 @@ impl Vfs {
                 _ => return Err(Error::Invalid("only SEEK_DATA and SEEK_HOLE come here")),
             };
             if let Some(inode) = vfs.inodes.find(ino) {
+                if let Some(found) = vfs.seek_staged(&inode, offset, hole)? {
+                    return Ok(found);
+                }
                 vfs.commit_pending(&inode).await?;
             }
             Ok(vfs.meta().seek(ino, offset, hole)?)

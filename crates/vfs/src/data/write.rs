@@ -46,6 +46,11 @@ impl Vfs {
             if len == 0 {
                 return Ok(0);
             }
+            if let Some(staged) = open.staged_file() {
+                vfs.drop_privileges(&open.inode, kill_suid)?;
+                vfs.write_staged(&open, staged, offset, data).await?;
+                return Ok(len);
+            }
             vfs.lender.written();
             let ((place, charge), data) = {
                 let admitted = vfs.admitted(&open, u64::from(len));
@@ -60,10 +65,7 @@ impl Vfs {
             };
             let data = charge.attach(data);
             let inode = &open.inode;
-            if kill_suid {
-                vfs.drop_set_id(inode)?;
-            }
-            vfs.drop_capability(inode)?;
+            vfs.drop_privileges(inode, kill_suid)?;
             let pending = {
                 let mut state = inode.state.lock();
                 state.passing_change(|passing| passing.write(offset, &data))?;
@@ -82,7 +84,7 @@ impl Vfs {
     }
 
     /// Takes written bytes in; `place`: the leave to do so, if it was asked for.
-    pub(super) fn accept(
+    pub(crate) fn accept(
         &self,
         ino: InodeNo,
         state: &mut FileState,
@@ -134,6 +136,14 @@ impl Vfs {
                 return place;
             }
         }
+    }
+
+    /// What a change of the file's bytes takes away.
+    pub(super) fn drop_privileges(&self, inode: &Inode, kill_suid: bool) -> Result<()> {
+        if kill_suid {
+            self.drop_set_id(inode)?;
+        }
+        self.drop_capability(inode)
     }
 
     fn drop_capability(&self, inode: &Inode) -> Result<()> {

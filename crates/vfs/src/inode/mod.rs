@@ -23,6 +23,7 @@ use crate::caching::modes::Opens;
 use crate::caching::passing::Passing;
 use crate::data::outage::Attempts;
 use crate::error::Result;
+use crate::staging::Staged;
 use content::Content;
 use dirty::{BatchId, DirtyBuffer};
 use failures::Failures;
@@ -62,6 +63,8 @@ pub(crate) struct FileState {
     pub opens: Opens,
     /// What the kernel reads by itself, while it does.
     pub passing: Option<Passing>,
+    /// It is in a local file, of which what else there is here and in metadata is an unfinished copy.
+    pub staged: Option<Box<Staged>>,
     /// Time of the newest write that is not committed.
     pub mtime: Option<Time>,
     /// Failures of background writing.
@@ -97,6 +100,7 @@ impl Inode {
                 size: attr.size,
                 opens: Opens::default(),
                 passing: None,
+                staged: None,
                 mtime: None,
                 failures: Failures::default(),
                 dirty_since: None,
@@ -116,6 +120,11 @@ impl Inode {
 }
 
 impl FileState {
+    /// Whether metadata does not have all of it.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.staged.is_some() || !self.dirty.is_clean()
+    }
+
     /// Changes what the kernel reads by itself, if it does.
     pub(crate) fn passing_change(&mut self, change: impl FnOnce(&mut Passing) -> Result<()>) -> Result<()> {
         self.passing.as_mut().map_or(Ok(()), change)

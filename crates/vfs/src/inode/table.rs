@@ -72,11 +72,14 @@ impl InodeTable {
             .collect()
     }
 
-    /// Drops the state if nobody pins it and everything is committed. Whether it is gone.
+    /// Drops the state if nobody pins it, everything is committed and nothing staged. Whether it is gone.
     pub(crate) fn evict(&self, ino: InodeNo) -> bool {
         let mut shard = self.shard(ino).lock();
         let Some(slot) = shard.get(&ino) else { return true };
-        let idle = slot.pins == 0 && slot.inode.state.lock().dirty.is_clean();
+        let idle = slot.pins == 0 && {
+            let state = slot.inode.state.lock();
+            state.dirty.is_clean() && state.staged.is_none()
+        };
         if idle {
             shard.remove(&ino);
         }

@@ -112,6 +112,7 @@ fn render(status: &Value) -> String {
             ),
         )
         .add("on its way", on_its_way(&status["figures"]["write_queue"]))
+        .add("written back", written_back(&status["figures"]["writeback"]))
         .add("to be packed", human::bytes(figure("inline_bytes")))
         .add(
             "metadata",
@@ -174,6 +175,31 @@ fn on_its_way(queue: &Value) -> String {
         waiting => {
             text.push_str(&format!("; {} for it", human::plural(waiting, "write waits", "writes wait")))
         }
+    }
+    text
+}
+
+/// New files on this machine's disk that are not in the store.
+fn written_back(writeback: &Value) -> String {
+    let number = |name: &str| writeback[name].as_u64();
+    if !writeback.is_object() {
+        return "no: files go to the store directly".to_owned();
+    }
+    let mut text = format!(
+        "{} in {} on this machine's disk, not stored yet",
+        human::bytes(number("bytes").unwrap_or_default()),
+        human::plural(number("files").unwrap_or_default(), "file", "files")
+    );
+    if let Some(limit) = number("limit") {
+        text.push_str(&format!(" (limit {})", human::bytes(limit)));
+    }
+    if let Some(rate) = number("rate") {
+        text.push_str(&format!("; at most {}/s are stored", human::bytes(rate)));
+    }
+    match (writeback["on"].as_bool(), writeback["has_room"].as_bool()) {
+        (Some(true), Some(false)) => text.push_str("; full: new files go to the store directly"),
+        (Some(false), _) => text.push_str("; left by an earlier mount, new files go to the store directly"),
+        _ => {}
     }
     text
 }

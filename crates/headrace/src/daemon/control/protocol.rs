@@ -83,6 +83,9 @@ pub enum Request {
     Shutdown {
         /// Detach even if in use.
         lazy: bool,
+        /// Leave what is only on this machine's disk for the next mount here.
+        #[serde(default)]
+        leave: bool,
     },
 }
 
@@ -159,7 +162,7 @@ mod tests {
             Request::Deleted { below: vec![b"a\xff".to_vec()] },
             Request::RestoreFile { path: vec![b"a".to_vec()], version: Some(7), to: None },
             Request::EmptyTrash,
-            Request::Shutdown { lazy: false },
+            Request::Shutdown { lazy: false, leave: true },
         ] {
             let text = serde_json::to_string(&request).unwrap();
             assert!(!text.contains('\n'));

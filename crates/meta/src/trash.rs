@@ -16,8 +16,8 @@ use crate::{Attr, Kind, MetaError, Result, Time, key};
 
 /// Names given back in one transaction, at most.
 const BATCH: usize = 256;
-/// Directories that had the same path, at most: of one that was made and removed over and over the newest.
-const PLACES: usize = 1024;
+/// What was deleted under the same name, at most: of what was made and removed over and over the newest.
+const VERSIONS: usize = 1024;
 
 /// A deleted inode that is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -146,15 +146,11 @@ impl Namespace {
         self.view(|read| Ok(KeptRecord::load(read, ino)?.is_some()))
     }
 
-    /// What was deleted in a directory, by name and then by number, from the one behind `after`, up to `limit`.
-    pub fn deleted_in(
-        &self,
-        dir: InodeNo,
-        after: Option<(&[u8], InodeNo)>,
-        limit: usize,
-    ) -> Result<Vec<(Kept, Attr)>> {
+    /// What was deleted in a directory, by name, from behind all that had the name `after`, of up to `limit` records; and the last name
+    /// if there may be more.
+    fn deleted_in(&self, dir: InodeNo, after: Option<&[u8]>, limit: usize) -> Result<Page> {
         let range = key::all_of(key::TRASHED, dir);
-        let start = after.map_or(range.start, |(name, ino)| key::behind(&key::trashed(dir, name, ino)));
+        let start = after.map_or(range.start, |name| key::trashed_as(dir, name).end);
         self.view(|read| trashed_between(read, &start, &range.end, limit))
     }
 
@@ -176,8 +172,7 @@ impl Namespace {
             }
             let mut found = Vec::new();
             for place in places {
-                let range = key::trashed_as(place.dir, last);
-                for (kept, attr) in trashed_between(read, &range.start, &range.end, PLACES)? {
+                for (kept, attr) in deleted_of(read, place.dir, last)? {
                     let above = missing(&place, &living);
                     let there = living.last().copied().unwrap_or(InodeNo::ROOT);
                     let into = above.last().map_or(there, |above| above.ino);
@@ -203,26 +198,16 @@ impl Namespace {
         let mut restored = Restored::default();
         let mut left = vec![top];
         while let Some(dir) = left.pop() {
-            let mut after: Option<(Vec<u8>, InodeNo)> = None;
+            let mut after: Option<Vec<u8>> = None;
             loop {
-                let from = after.as_ref().map(|(name, ino)| (&name[..], *ino));
-                let page = self.deleted_in(dir, from, BATCH)?;
-                let full = page.len() == BATCH;
-                let Some((last, _)) = page.last() else { break };
-                let (newest, older) = if full {
+                let (mut page, more) = self.deleted_in(dir, after.as_deref(), BATCH)?;
+                if let Some(last) = &more {
                     // All of the last name: the newest may be behind the page.
-                    let name = last.name.clone();
-                    let mut whole: Vec<_> = page.into_iter().filter(|(kept, _)| kept.name != name).collect();
-                    let range = key::trashed_as(dir, &name);
-                    whole.extend(
-                        self.view(|read| trashed_between(read, &range.start, &range.end, usize::MAX))?,
-                    );
-                    after = Some((name, InodeNo(u64::MAX)));
-                    newest_of_each(whole)
-                } else {
-                    after = Some((last.name.clone(), last.ino));
-                    newest_of_each(page)
-                };
+                    page.retain(|(kept, _)| kept.name != *last);
+                    page.extend(self.view(|read| deleted_of(read, dir, last))?);
+                }
+                after = more;
+                let (newest, older) = newest_of_each(page);
                 restored.older += older;
                 let wanted: Vec<Revival> = newest
                     .into_iter()
@@ -248,7 +233,7 @@ impl Namespace {
                     }
                     revived(revival, &attr);
                 }
-                if !full {
+                if after.is_none() {
                     break;
                 }
             }
@@ -275,18 +260,40 @@ fn newest_of_each(page: Vec<(Kept, Attr)>) -> (Vec<Kept>, u64) {
     (newest, older)
 }
 
-/// Up to `limit` of those recorded under a range of keys. What does not agree with its orphan record is left to fsck.
-fn trashed_between(read: &dyn Read, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<(Kept, Attr)>> {
+/// Of so many records, and the last name if they were as many as were asked for.
+type Page = (Vec<(Kept, Attr)>, Option<Vec<u8>>);
+
+/// Those of the first `limit` records in a range of keys. What does not agree with its orphan record is left to fsck.
+fn trashed_between(read: &dyn Read, start: &[u8], end: &[u8], limit: usize) -> Result<Page> {
     let mut inodes = Vec::new();
+    let mut last = None;
     read.scan(start, end, &mut |key, _| {
-        if inodes.len() >= limit {
-            return ControlFlow::Break(());
-        }
-        if let Some(Key::Trashed(_, _, ino)) = Key::parse(key) {
+        if let Some(Key::Trashed(_, name, ino)) = Key::parse(key) {
             inodes.push(ino);
+            if inodes.len() >= limit {
+                last = Some(name.to_vec());
+                return ControlFlow::Break(());
+            }
         }
         ControlFlow::Continue(())
     })?;
+    Ok((those(read, inodes)?, last))
+}
+
+/// What was deleted under a name: of very many those with the highest numbers, which are the youngest.
+fn deleted_of(read: &dyn Read, dir: InodeNo, name: &[u8]) -> Result<Vec<(Kept, Attr)>> {
+    let range = key::trashed_as(dir, name);
+    let mut inodes = Vec::new();
+    read.scan_reverse(&range.start, &range.end, &mut |key, _| {
+        if let Some(Key::Trashed(_, _, ino)) = Key::parse(key) {
+            inodes.push(ino);
+        }
+        if inodes.len() < VERSIONS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    those(read, inodes)
+}
+
+fn those(read: &dyn Read, inodes: Vec<InodeNo>) -> Result<Vec<(Kept, Attr)>> {
     let mut found = Vec::with_capacity(inodes.len());
     for ino in inodes {
         if let Ok(Some(record)) = KeptRecord::load(read, ino)
@@ -308,8 +315,7 @@ fn beneath(read: &dyn Read, places: Vec<Place>, name: &[u8], depth: usize) -> Re
         {
             next.push((Time::now(), Place { dir: entry.ino, above: Vec::new() }));
         }
-        let range = key::trashed_as(place.dir, name);
-        for (kept, attr) in trashed_between(read, &range.start, &range.end, PLACES)? {
+        for (kept, attr) in deleted_of(read, place.dir, name)? {
             if attr.kind != Kind::Directory {
                 continue;
             }
@@ -319,7 +325,7 @@ fn beneath(read: &dyn Read, places: Vec<Place>, name: &[u8], depth: usize) -> Re
         }
     }
     next.sort_by_key(|(deleted, _)| std::cmp::Reverse(*deleted));
-    next.truncate(PLACES);
+    next.truncate(VERSIONS);
     Ok(next.into_iter().map(|(_, place)| place).collect())
 }
 

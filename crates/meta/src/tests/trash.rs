@@ -204,20 +204,22 @@ fn a_large_directory_comes_back_in_steps() {
         fx.ns.keep_deleted(WEEK);
         let dir = fx.dir(ROOT, "dir");
         // More than a step, with more versions of one name than that.
+        // Each begins with the one before, and so is in its way between two steps.
+        let name = |n: usize| ["a", "b", "c"][n % 3].repeat(1 + n / 3);
         for n in 0..600 {
-            fx.file(dir, &format!("{n:03}"));
+            fx.file(dir, &name(n));
         }
-        for _ in 0..300 {
+        for _ in 0..1100 {
             fx.file(dir, "many");
             fx.ns.unlink(dir, b"many").unwrap();
         }
         let newest = deleted(fx, "dir/many")[0].kept.ino;
         for n in 0..600 {
-            fx.ns.unlink(dir, format!("{n:03}").as_bytes()).unwrap();
+            fx.ns.unlink(dir, name(n).as_bytes()).unwrap();
         }
         fx.ns.rmdir(ROOT, b"dir").unwrap();
         let sum = restore(fx, "dir").unwrap();
-        assert_eq!(sum, Restored { files: 601, directories: 1, bytes: 0, older: 299 });
+        assert_eq!(sum, Restored { files: 601, directories: 1, bytes: 0, older: 1023 });
         assert_eq!((fx.names(dir).len(), find(fx, "dir/many")), (601, newest));
     });
 }

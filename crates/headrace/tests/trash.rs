@@ -81,9 +81,9 @@ fn digest(mounted: &Mounted<'_>) -> TreeDigest {
     tree_digest(&mounted.path())
 }
 
-fn round_trip(backing: Backing, format: &[&str], env: &[(&str, &str)]) {
+fn round_trip(backing: Backing, format: &[&str], env: &[(&str, &str)], options: &MountOptions) {
     let volume = TestVolume::with_format_and_env(backing, format, env);
-    let mut mounted = volume.mount_with(&keeping("1h"));
+    let mut mounted = volume.mount_with(options);
     fill(&mounted.join("tree"));
     let before = digest(&mounted);
     for step in ["at once", "after a flush", "from another mount", "after a crash"] {
@@ -98,13 +98,13 @@ fn round_trip(backing: Backing, format: &[&str], env: &[(&str, &str)]) {
             "from another mount" => {
                 mounted.unmount();
                 volume.assert_clean();
-                mounted = volume.mount_with(&keeping("1h"));
+                mounted = volume.mount_with(options);
             }
             "after a crash" => {
                 File::open(mounted.path()).unwrap().sync_all().unwrap();
                 mounted.kill();
                 mounted.abandon();
-                mounted = volume.mount_with(&keeping("1h"));
+                mounted = volume.mount_with(options);
             }
             _ => {}
         }
@@ -125,9 +125,12 @@ fn a_removed_tree_comes_back_as_it_was() {
     if native_only() {
         return;
     }
-    round_trip(Backing::Local, &[], &[]);
-    round_trip(Backing::S3, &[], &[]);
-    round_trip(Backing::Local, &["--encrypt", "--compression", "zstd"], &[("HEADRACE_KEY", KEY)]);
+    let plain = keeping("1h");
+    round_trip(Backing::Local, &[], &[], &plain);
+    round_trip(Backing::S3, &[], &[], &plain);
+    // Deleted before it is stored.
+    round_trip(Backing::S3, &[], &[], &keeping("1h").option("writeback=true").option("upload_rate=1M"));
+    round_trip(Backing::Local, &["--encrypt", "--compression", "zstd"], &[("HEADRACE_KEY", KEY)], &plain);
 }
 
 #[test]

@@ -46,6 +46,16 @@ pub fn with(options: Vec<String>) -> Box<dyn Subject> {
     })
 }
 
+/// The same with new files on this machine's disk first.
+pub fn writeback() -> Box<dyn Subject> {
+    Box::new(Headrace {
+        name: "headrace-writeback",
+        family: Family::HeadraceS3,
+        options: vec!["--writeback".into()],
+        durability: "soon after; fsync: this machine's disk, for data too",
+    })
+}
+
 /// What `headrace info` says of a file on a mount, as JSON.
 pub fn info(site: &Site, path: &Path) -> Result<Value> {
     let mut command = Command::new(headrace());

@@ -9,6 +9,7 @@ mod rig;
 mod sequential;
 mod small_files;
 mod tree;
+mod write_back;
 
 use std::path::Path;
 use std::time::Instant;
@@ -32,13 +33,16 @@ pub enum Part {
     Overwrite,
     /// Trees of small files, beside the native file system and JuiceFS.
     SmallFiles,
+    /// New files on this machine's disk first, beside the native file system.
+    WriteBack,
     /// Reads while the queue of writes is full.
     Bufferbloat,
 }
 
 impl Part {
     /// In the order of the report.
-    pub const ALL: [Part; 4] = [Part::Sequential, Part::Overwrite, Part::SmallFiles, Part::Bufferbloat];
+    pub const ALL: [Part; 5] =
+        [Part::Sequential, Part::Overwrite, Part::WriteBack, Part::SmallFiles, Part::Bufferbloat];
 }
 
 /// What to measure.
@@ -71,6 +75,7 @@ pub fn run(options: &Options) -> Result<Results> {
         match part {
             Part::Sequential => sequential::measure(&mut run, &rig),
             Part::Overwrite => overwrite::measure(&mut run, &rig),
+            Part::WriteBack => write_back::measure(&mut run, &rig),
             Part::SmallFiles => small_files::measure(&mut run, &rig),
             Part::Bufferbloat => bufferbloat::measure(&mut run, &rig),
         }

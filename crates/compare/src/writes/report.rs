@@ -2,13 +2,15 @@
 
 use headrace_bench::report::Spread;
 
-use super::{Part, Results, bufferbloat, overwrite, sequential, small_files};
+use super::{Part, Results, bufferbloat, overwrite, sequential, small_files, write_back};
 use crate::figures::text::{self, Section, columns, ratio, shown, spread};
 
 /// Throughput, of that of the best bare client.
 const OF_RATE: f64 = 0.9;
 /// Processor time, at most so many times that of the same client.
 const OF_CPU: f64 = 1.3;
+/// Throughput with new files on this machine's disk first, of that of the disk's own file system.
+const OF_DISK: f64 = 0.95;
 /// Seconds of a program, at most so many times those on the native file system.
 const OF_NATIVE: f64 = 1.5;
 /// So many times as fast as JuiceFS at its defaults.
@@ -27,6 +29,7 @@ pub fn render(results: &Results) -> String {
     text::render(results, &Part::ALL, |part, section| match part {
         Part::Sequential => of_sequential(results, section),
         Part::Overwrite => of_overwrite(results, section),
+        Part::WriteBack => of_write_back(results, section),
         Part::SmallFiles => of_small_files(results, section),
         Part::Bufferbloat => of_bufferbloat(results, section),
     })
@@ -180,6 +183,37 @@ fn of_overwrite(results: &Results, to: &mut Section) {
     to.table(&table);
 }
 
+fn of_write_back(results: &Results, to: &mut Section) {
+    to.begin("New files on this machine's disk first, fsync at the end, against the same disk's file system");
+    let mut table = columns(&[
+        "writes, who",
+        "MB/s until fsync is done",
+        "until written",
+        "writer and daemon, s/GiB",
+        "rate, of native",
+        "written, of native",
+        "processor time, native of ours",
+    ]);
+    use write_back::{CALLS, CPU, NATIVE, OURS, RATE};
+    let part = Part::WriteBack;
+    for row in results.rows(part) {
+        let value = |who, name| results.value(part, row, who, name);
+        let of = |name| ratio(value(OURS, name), value(NATIVE, name));
+        for who in results.contenders(part, row) {
+            let mut line = vec![format!("{row}, {who}")];
+            line.extend([RATE, CALLS, CPU].map(|name| spread(value(who, name))));
+            let ours = who == OURS;
+            line.extend([RATE, CALLS].map(|name| shown(of(name).filter(|_| ours))));
+            line.push(shown(ratio(value(NATIVE, CPU), value(OURS, CPU)).filter(|_| ours)));
+            table.row(line);
+        }
+        to.ask(of(RATE).is_none_or(|of| of >= OF_DISK), || {
+            format!("{row}: {} of the native file system, asked for is {OF_DISK}", shown(of(RATE)))
+        });
+    }
+    to.table(&table);
+}
+
 fn of_bufferbloat(results: &Results, to: &mut Section) {
     use bufferbloat::{CACHED, COLD, GETS, IDLE, LOADED, MEDIAN, P95, RATE, STAT, WRITTEN};
     to.begin("Reads while the queue of writes is full: 20 ms, 50 MB/s in all");
@@ -241,6 +275,15 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("loopback/1: 0.89 of a bare client's throughput"), "{found:?}");
         assert!(found[1].starts_with("slow/1: 1.40 times a bare client's processor"), "{found:?}");
+    }
+
+    #[test]
+    fn writing_back_is_compared_with_the_disk() {
+        let sample =
+            |who, rate| sample(Part::WriteBack, "random 4 KiB", who, &[("rate", rate), ("cpu", 1.0)]);
+        assert!(misses(vec![sample("headrace", 96.0), sample("native", 100.0)]).is_empty());
+        let found = misses(vec![sample("headrace", 94.0), sample("native", 100.0)]);
+        assert_eq!(found, ["random 4 KiB: 0.94 of the native file system, asked for is 0.95"]);
     }
 
     #[test]

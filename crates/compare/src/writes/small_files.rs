@@ -11,7 +11,7 @@ use crate::failure::{Context, Result};
 use crate::figures::cost::UNMEASURED;
 use crate::figures::run::{Figure, Place};
 use crate::server::Profile;
-use crate::subjects::{self, Native, Subject, headrace_with, juicefs_writeback};
+use crate::subjects::{self, Native, Subject, headrace_with, headrace_writeback, juicefs_writeback};
 use crate::worker::{self, Job, SmallAction, Work};
 
 /// Seconds of the program.
@@ -79,6 +79,7 @@ fn contenders(rig: &Rig) -> Vec<Contender> {
     let mut all = vec![
         Contender { subject: Box::new(Native), fewer: 1 },
         Contender { subject: headrace_with(Vec::new()), fewer: 1 },
+        Contender { subject: headrace_writeback(), fewer: 1 },
     ];
     let juicefs = subjects::all().into_iter().find(|subject| subject.name() == JUICEFS);
     all.extend(juicefs.map(|subject| Contender { subject, fewer: defaults }));

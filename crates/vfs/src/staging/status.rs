@@ -52,6 +52,6 @@ impl Staging {
         let help = "Bytes on this machine's disk of new files that are not stored yet, or open";
         into.gauge("headrace_writeback_bytes", help, Unit::Bytes, status.bytes as f64);
         let help = "Bytes of new files that were stored from this machine's disk";
-        into.counter("headrace_writeback_stored_bytes", help, Unit::Bytes, status.stored);
+        into.counter("headrace_writeback_stored_bytes_total", help, Unit::Bytes, status.stored);
     }
 }

@@ -190,6 +190,36 @@ fn a_file_comes_back_alone_and_the_newest_unless_another_is_asked_for() {
     volume.assert_clean();
 }
 
+/// A shell that stands in a directory keeps the kernel from forgetting that it was removed.
+#[test]
+fn a_directory_that_somebody_stands_in_is_whole_when_it_comes_back() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::Local);
+    let mounted = volume.mount_with(&keeping("1h"));
+    fs::create_dir_all(mounted.join("dir/below")).unwrap();
+    for round in 0..3 {
+        fs::write(mounted.join("dir/below/file"), pattern(round, 1000)).unwrap();
+        let open = (File::open(mounted.join("dir")).unwrap(), File::open(mounted.join("dir/below")).unwrap());
+        shell(&mounted.path(), "rm -rf dir").ok();
+        assert!(!mounted.join("dir/below/file").exists());
+        restore(&mounted, "dir");
+        assert!(fs::read(mounted.join("dir/below/file")).unwrap() == pattern(round, 1000));
+        // As good as new, whoever holds what it was.
+        fs::write(mounted.join(format!("dir/below/new-{round}")), b"new").unwrap();
+        fs::create_dir(mounted.join(format!("dir/sub-{round}"))).unwrap();
+        drop(open);
+        fs::rename(mounted.join(format!("dir/below/new-{round}")), mounted.join("dir/moved")).unwrap();
+        assert_eq!(fs::read(mounted.join("dir/moved")).unwrap(), b"new");
+    }
+    let before = digest(&mounted);
+    let mounted = mounted.remount();
+    before.assert_same(&digest(&mounted));
+    mounted.unmount();
+    volume.assert_clean();
+}
+
 #[test]
 fn an_open_file_goes_on_working_and_is_kept_with_what_was_written_last() {
     if native_only() {

@@ -140,6 +140,8 @@ pub struct Came<'a> {
     pub name: &'a [u8],
     /// Its inode.
     pub ino: InodeNo,
+    /// It is a directory that the kernel still holds as one that was removed.
+    pub held: bool,
 }
 
 /// Why nothing came back.
@@ -299,7 +301,8 @@ impl Vfs {
         }
         let known = |ino| ino == InodeNo::ROOT || self.lookups.any(ino);
         if known(revival.parent) || known(revival.ino) {
-            came(Came { parent: revival.parent, name: &revival.name, ino: revival.ino });
+            let held = attr.kind == Kind::Directory && known(revival.ino);
+            came(Came { parent: revival.parent, name: &revival.name, ino: revival.ino, held });
         }
     }
 

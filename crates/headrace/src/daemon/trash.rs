@@ -179,7 +179,7 @@ pub async fn restore(
         let new_names: Option<Vec<&[u8]>> = to.as_ref().map(|to| to.iter().map(Vec::as_slice).collect());
         let wanted = Wanted { path: &names, version, to: new_names.as_deref() };
         let restored = vfs.restore_deleted(&wanted, &mut |came| {
-            session.name_changed(came.parent, came.name, came.ino);
+            session.name_changed(came.parent, came.name, came.ino, came.held);
         });
         let at = on_mount(&daemon, to.as_ref().unwrap_or(&path));
         let restoration =

@@ -41,6 +41,11 @@ fn pjdfstest_passes_where_new_files_are_written_back() {
 }
 
 #[test]
+fn pjdfstest_passes_with_durability_in_the_bucket() {
+    run(Backing::S3, &MountOptions::default().option("durable=bucket"));
+}
+
+#[test]
 fn pjdfstest_passes_on_s3() {
     run(Backing::S3, &MountOptions::default());
 }

@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod content;
+pub mod disk;
 pub mod hybrid;
 pub mod lock;
 pub mod mapping;
@@ -20,6 +21,7 @@ pub mod writer;
 
 pub use binary::{headrace, tool};
 pub use content::{Rng, pattern, sha256_hex};
+pub use disk::SmallDisk;
 pub use headrace_netlab::{Fault, FaultProxy};
 pub use hybrid::HybridServer;
 pub use mount::{MountOptions, Mounted, mount_table_has};

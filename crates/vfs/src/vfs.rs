@@ -209,6 +209,7 @@ impl Vfs {
             self.reclaim_all().await;
         }
         flushed?;
+        self.remove_stored().await?;
         self.staging.end();
         self.volume.close().await.map_err(not_shipped)
     }

@@ -8,47 +8,12 @@ use std::time::{Duration, Instant};
 
 use headrace_testbed::process::wait_until;
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, Mounted, Run, TestVolume, pattern};
+use headrace_testbed::{Backing, Mounted, SmallDisk, TestVolume, pattern};
 use rustix::io::Errno;
 
 use super::{assert_flushed_by_itself, assert_same, close, impatient};
 
 const MIB: u64 = 1 << 20;
-
-/// A small disk in memory, gone with this value.
-struct SmallDisk {
-    path: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(path: PathBuf, mib: u64) -> SmallDisk {
-        std::fs::create_dir_all(&path).expect("a directory for the disk");
-        Run::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"]).arg(&path).ok();
-        SmallDisk { path }
-    }
-
-    /// Fills it but for `mib`; the file that does it.
-    fn fill(&self, leave: u64) -> PathBuf {
-        let stat = rustix::fs::statvfs(&self.path).expect("statvfs");
-        let free = stat.f_bavail * stat.f_frsize;
-        let ballast = self.path.join("ballast");
-        let file = File::create(&ballast).expect("a file that fills the disk");
-        rustix::fs::fallocate(
-            &file,
-            rustix::fs::FallocateFlags::empty(),
-            0,
-            free.saturating_sub(leave).max(1),
-        )
-        .expect("filling the disk");
-        ballast
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Run::new("umount").arg("-l").arg(&self.path).finish();
-    }
-}
 
 /// Writes files until there is no room; those that an fsync answered for.
 fn fill(dir: &Path, size: usize) -> (Vec<(PathBuf, u64)>, io::Error) {

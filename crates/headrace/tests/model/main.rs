@@ -43,7 +43,7 @@ fn random_operations_match_the_model_on_s3() {
 
 #[test]
 fn random_operations_match_the_model_when_new_files_are_written_back() {
-    run(Backing::S3, &[], &["writeback"], 120);
+    run(Backing::S3, &[], &["writeback"], 60);
 }
 
 fn run(backing: Backing, format: &[&str], options: &[&str], default_cases: u64) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use headrace_testbed::mapping::SharedMapping;
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, Fault, FaultProxy, Run, TestVolume, pattern};
+use headrace_testbed::{Backing, Fault, FaultProxy, Run, SmallDisk, TestVolume, pattern};
 
 use super::{assert_stored_by_itself, facts, figure, writing_back};
 
@@ -47,9 +47,9 @@ fn files_are_there_and_durable_before_they_are_stored_and_the_same_afterwards() 
     volume.command(&["flush"]).arg(mounted.path()).ok();
     assert_eq!((figure(&volume, "files"), figure(&volume, "bytes")), (0, 0));
     let check = |when: &str| {
-        for n in 0..9 {
+        for (n, before) in before.iter().enumerate() {
             let path = volume.mount_point().join(n.to_string());
-            assert_eq!(facts(&path), before[n], "{n} {when}");
+            assert_eq!(facts(&path), *before, "{n} {when}");
             assert!(fs::read(&path).unwrap() == content(n), "{n} {when}");
         }
     };
@@ -284,15 +284,15 @@ fn it_works_where_the_kernel_does_not_take_local_files() {
 /// A file system that is stacked on another, which the kernel does not pass through to.
 struct Overlay {
     path: std::path::PathBuf,
+    _below: SmallDisk,
 }
 
 impl Overlay {
     fn mount(volume: &TestVolume) -> Overlay {
         let base = volume.scratch().join("overlay");
         let below = base.join("disk");
-        fs::create_dir_all(&below).unwrap();
         // An overlay's upper directory may not be on an overlay itself, as /tmp is in some containers.
-        Run::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&below).ok();
+        let disk = SmallDisk::mount(below.clone(), 128);
         let path = base.join("merged");
         fs::create_dir_all(&path).unwrap();
         for name in ["lower", "upper", "work"] {
@@ -301,7 +301,7 @@ impl Overlay {
         let at = below.display();
         let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
         Run::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(&path).ok();
-        Overlay { path }
+        Overlay { path, _below: disk }
     }
 
     fn path(&self) -> &std::path::Path {
@@ -311,10 +311,7 @@ impl Overlay {
 
 impl Drop for Overlay {
     fn drop(&mut self) {
-        let below = self.path.with_file_name("disk");
-        for path in [&self.path, &below] {
-            let _ = Run::new("umount").arg("-l").arg(path).finish();
-        }
+        let _ = Run::new("umount").arg("-l").arg(&self.path).finish();
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, Fault, FaultProxy, Run, TestVolume, pattern};
+use headrace_testbed::{Backing, Fault, FaultProxy, SmallDisk, TestVolume, pattern};
 use rustix::io::Errno;
 
 use super::{assert_stored_by_itself, figure, writeback, writing_back};
@@ -73,10 +73,8 @@ fn a_full_disk_is_told_and_survived() {
         return;
     }
     let volume = TestVolume::new(Backing::S3);
-    let disk = volume.scratch().join("small disk");
-    fs::create_dir_all(&disk).unwrap();
-    Run::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk).ok();
-    let state = format!("state-dir={}", disk.display());
+    let disk = SmallDisk::mount(volume.scratch().join("small disk"), 128);
+    let state = format!("state-dir={}", disk.path().display());
     let options = writing_back().option(&state).option("upload-rate=8M").option("cache-size=off");
     let mounted = volume.mount_with(&options);
     fs::write(mounted.join("before"), pattern(1, MIB)).unwrap();
@@ -111,7 +109,6 @@ fn a_full_disk_is_told_and_survived() {
     assert!(fs::read(mounted.join("before")).unwrap() == pattern(1, MIB));
     assert!(fs::read(mounted.join("after")).unwrap() == pattern(3, 2 * MIB));
     mounted.unmount();
-    Run::new("umount").arg(&disk).ok();
 }
 
 /// While the store is away nothing is refused that this machine's disk can keep, and who asks for the store hears of it.

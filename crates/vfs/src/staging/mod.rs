@@ -65,6 +65,8 @@ pub(crate) struct Staging {
     open: Mutex<HashSet<InodeNo>>,
     /// Those of which everything is stored and committed.
     stored: Mutex<Vec<InodeNo>>,
+    /// Those whose files are deleted.
+    doomed: Mutex<Vec<Box<Staged>>>,
     files: AtomicU64,
     bytes: AtomicU64,
     /// Whether the disk has room.
@@ -106,6 +108,7 @@ impl Staging {
             room: AtomicBool::new(true),
             reserved: AtomicBool::new(false),
             stored: Mutex::default(),
+            doomed: Mutex::default(),
             stored_bytes: AtomicU64::new(0),
             pacer: Mutex::default(),
             clock: Clock::new(),
@@ -198,13 +201,28 @@ impl Staging {
         state.staged = Some(Box::new(staged));
     }
 
-    /// Removes the local file, for good. It may be used again if nobody else has it.
+    /// A file that is deleted needs no local file any more, as soon as it is durable that it is: a crash before that brings it back.
     pub(crate) fn drop_staged(&self, ino: InodeNo, state: &mut FileState) {
-        let (Some(mut staged), Some(directory)) = (state.staged.take(), &self.directory) else { return };
+        if let Some(mut staged) = self.take(ino, state) {
+            staged.file = None;
+            self.doomed.lock().push(staged);
+        }
+    }
+
+    /// A file is not staged any more.
+    fn take(&self, ino: InodeNo, state: &mut FileState) -> Option<Box<Staged>> {
+        let mut staged = state.staged.take()?;
         self.count(&mut staged, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.open.lock().remove(&ino);
         self.watched.lock().remove(&ino);
+        self.changed.notify_waiters();
+        Some(staged)
+    }
+
+    /// Removes a local file, or keeps it for another file if nobody else has it.
+    fn remove(&self, mut staged: Box<Staged>) {
+        let Some(directory) = &self.directory else { return };
         // Opened if it is not.
         let _ = staged.open(directory);
         let sole = staged.file.take().filter(|file| !staged.mappable || !is_open_elsewhere(file));
@@ -213,8 +231,8 @@ impl Staging {
             None => directory.remove(staged.name),
         };
         if let Err(error) = removed {
+            let ino = staged.name.ino;
             tracing::error!(%ino, %error, "cannot remove the local copy of a file that is written back");
         }
-        self.changed.notify_waiters();
     }
 }

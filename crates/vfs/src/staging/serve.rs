@@ -105,7 +105,7 @@ impl Vfs {
         !staged.life.is_open() && self.staging.rate.is_none() && self.fits_metadata(staged.last.size)
     }
 
-    /// A file has no name any more: if nobody has it open, this machine's disk has the room at once, as with a local file.
+    /// A file has no name any more: if nobody has it open, this machine's disk soon has the room.
     pub(crate) fn unlinked_staged(&self, inode: &Inode) {
         let mut state = inode.state.lock();
         if state.staged.as_ref().is_some_and(|staged| !staged.life.is_open()) {

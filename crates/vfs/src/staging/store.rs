@@ -88,18 +88,20 @@ impl Vfs {
         }
     }
 
-    /// Removes the local copies of files of which everything was stored and committed a while ago.
+    /// Removes the local copies of files of which everything was stored and committed, and of deleted ones, once that is durable.
     ///
     /// # Errors
     /// What was committed cannot be made durable: they stay.
-    pub(super) async fn remove_stored(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn remove_stored(self: &Arc<Self>) -> Result<()> {
         let stored = std::mem::take(&mut *self.staging.stored.lock());
-        if stored.is_empty() {
+        let doomed = std::mem::take(&mut *self.staging.doomed.lock());
+        if stored.is_empty() && doomed.is_empty() {
             return Ok(());
         }
         let engine = &self.volume.engine;
         if let Err(error) = engine.durable(engine.position()).await {
             self.staging.stored.lock().extend(stored);
+            self.staging.doomed.lock().extend(doomed);
             return Err(error.into());
         }
         for ino in stored {
@@ -107,10 +109,14 @@ impl Vfs {
                 self.remove_staged(&inode)?;
             }
         }
-        // What is removed is not to come back after files were changed otherwise.
         let vfs = Arc::clone(self);
-        let synced = self.runtime.spawn_blocking(move || vfs.staging.sync_names()).await;
-        synced.map_err(|error| Error::Internal(format!("syncing a local directory failed: {error}")))?
+        let remove = move || {
+            doomed.into_iter().for_each(|staged| vfs.staging.remove(staged));
+            // What is removed is not to come back after files were changed otherwise.
+            vfs.staging.sync_names()
+        };
+        let removed = self.runtime.spawn_blocking(remove).await;
+        removed.map_err(|error| Error::Internal(format!("removing local files failed: {error}")))?
     }
 
     /// Removes the local copy, unless something has happened to the file meanwhile.
@@ -127,7 +133,9 @@ impl Vfs {
                 }
             }
             state.size = state.staged.as_ref().map_or(state.size, |staged| staged.last.size);
-            self.staging.drop_staged(inode.ino, &mut state);
+            if let Some(staged) = self.staging.take(inode.ino, &mut state) {
+                self.staging.remove(staged);
+            }
         }
         self.inodes.evict(inode.ino);
         Ok(())

@@ -13,7 +13,7 @@ TOOLS := $(CURDIR)/target/tools/bin
 export PATH := $(TOOLS):$(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin:$(HOME)/go/bin:/usr/sbin:/sbin
 
 # The real-mount tests, in the order in which they are run: quick ones first, so that a broken build fails early.
-MOUNT_TESTS := errors lifecycle volumes writes writeback reads warmup storm cachedisk locks directory posix crash powercut lost race damage faults memory \
+MOUNT_TESTS := errors lifecycle volumes trash writes writeback reads warmup storm cachedisk locks directory posix crash powercut lost race damage faults memory \
 	programs model fsx
 
 .PHONY: help

@@ -110,6 +110,8 @@ pub struct Unlinked {
     pub nlink: u32,
     /// What it is.
     pub kind: Kind,
+    /// It is kept in the trash ([`crate::Namespace::keep_deleted`]), with so many bytes of data.
+    pub kept: Option<u64>,
 }
 
 /// How to treat an existing target of a rename.

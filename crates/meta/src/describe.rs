@@ -12,7 +12,7 @@ use headrace_layout::{DirectoryRecord, FileRecord, InodeNo};
 
 use crate::key::Key;
 use crate::namespace::{FIRST_COOKIE, Namespace};
-use crate::record::{Entry, Inode, NOWHERE};
+use crate::record::{Entry, Inode, KeptRecord, NOWHERE};
 use crate::{Kind, Result, key};
 
 /// A directory of so many positions is read whole.
@@ -67,7 +67,7 @@ impl Namespace {
         Ok((files, above.into_values().collect()))
     }
 
-    /// A path of an inode, for messages; `None` if it has none, or none that is found in reasonable time.
+    /// A path of an inode, for messages, of a deleted one that is kept the one that it had; `None` if it has none, or none that is found in reasonable time.
     pub fn path_of(&self, ino: InodeNo) -> Result<Option<Vec<u8>>> {
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut at = ino;
@@ -77,6 +77,10 @@ impl Namespace {
             }
             let found = self.view(|read| {
                 let Ok(Some(inode)) = Inode::load(read, at) else { return Ok(None) };
+                if inode.home == NOWHERE {
+                    let kept = KeptRecord::load(read, at).unwrap_or_default();
+                    return Ok(kept.map(|kept| (kept.parent, kept.name)));
+                }
                 let name = names_in(read, inode.home, &BTreeSet::from([at]))?.remove(&at);
                 Ok(name.map(|name| (inode.home, name)))
             })?;

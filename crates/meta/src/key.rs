@@ -18,6 +18,7 @@ pub(crate) const SEGMENT: u8 = b'G';
 pub(crate) const DEAD: u8 = b'Q';
 pub(crate) const ORPHAN: u8 = b'O';
 pub(crate) const UNSETTLED: u8 = b'T';
+pub(crate) const TRASHED: u8 = b'W';
 pub(crate) const USAGE: u8 = b'U';
 
 /// The schema's version.
@@ -113,6 +114,23 @@ pub(crate) fn orphan(ino: InodeNo) -> [u8; 9] {
     numbered(ORPHAN, ino.0)
 }
 
+/// A deleted inode that is kept, by the name that it had. Those of one name follow each other: names have no NUL, which is what the
+/// number of any inode begins with that was ever handed out.
+pub(crate) fn trashed(dir: InodeNo, name: &[u8], ino: InodeNo) -> Vec<u8> {
+    let mut key = named(TRASHED, dir.0, name);
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key
+}
+
+/// Every deleted inode that is kept and had this name.
+pub(crate) fn trashed_as(dir: InodeNo, name: &[u8]) -> Range<Vec<u8>> {
+    let mut end = named(TRASHED, dir.0, name);
+    let mut start = end.clone();
+    start.push(0);
+    end.push(1);
+    start..end
+}
+
 /// A file with chunks left to drop past its end.
 pub(crate) fn unsettled(ino: InodeNo) -> [u8; 9] {
     numbered(UNSETTLED, ino.0)
@@ -163,6 +181,8 @@ pub(crate) enum Key<'a> {
     Dead(Time, SegmentId),
     Orphan(InodeNo),
     Unsettled(InodeNo),
+    /// Where it was, its name, and the inode.
+    Trashed(InodeNo, &'a [u8], InodeNo),
     Usage(InodeNo),
 }
 
@@ -201,6 +221,14 @@ impl<'a> Key<'a> {
             CHUNK => {
                 let (first, rest) = split_number(rest)?;
                 Key::Chunk(InodeNo(first), u32::from_be_bytes(rest.try_into().ok()?))
+            }
+            TRASHED => {
+                let (dir, rest) = split_number(rest)?;
+                let (name, number) = rest.split_last_chunk::<8>()?;
+                if name.is_empty() {
+                    return None;
+                }
+                Key::Trashed(InodeNo(dir), name, InodeNo(u64::from_be_bytes(*number)))
             }
             LINK => {
                 let (first, rest) = split_number(rest)?;
@@ -265,6 +293,7 @@ mod tests {
                 (dead(since, id).to_vec(), Key::Dead(since, id)),
                 (orphan(ino).to_vec(), Key::Orphan(ino)),
                 (unsettled(ino).to_vec(), Key::Unsettled(ino)),
+                (trashed(dir, &name, ino), Key::Trashed(dir, &name, ino)),
                 (usage(ino).to_vec(), Key::Usage(ino)),
             ];
             for (key, expected) in &pairs {

@@ -21,6 +21,7 @@ mod segments;
 mod time;
 mod totals;
 mod transaction;
+mod trash;
 
 pub use attr::{
     Attr, Caller, DirEntry, DirTotals, Kind, RenameMode, Renamed, SetAttr, Totals, Unlinked, XattrMode,
@@ -29,10 +30,12 @@ pub use check::{CheckSummary, Problem, ProblemKind, Severity};
 pub use data::{DataCommit, NewData, NewExtent, Swap};
 pub use error::{MetaError, Result};
 pub use namespace::Namespace;
+pub use orphan::Nameless;
 pub use packing::InlineRef;
 pub use repair::{LOST_SEGMENT, Repair, RepairOptions, RepairSummary};
 pub use segments::SegmentUse;
 pub use time::Time;
+pub use trash::{Kept, Restored, Revival, Trashed};
 
 /// Longest name of a directory entry, bytes.
 pub const MAX_NAME: usize = 255;

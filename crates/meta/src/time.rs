@@ -24,6 +24,16 @@ impl Time {
         let secs = self.secs.saturating_sub_unsigned(span.as_secs()).saturating_sub(i64::from(borrow));
         Time { secs, nanos }
     }
+
+    /// This point shifted ahead by `span`; stops at the latest representable second.
+    pub fn after(self, span: Duration) -> Time {
+        let nanos = self.nanos + span.subsec_nanos();
+        let secs = self
+            .secs
+            .saturating_add_unsigned(span.as_secs())
+            .saturating_add(i64::from(nanos / 1_000_000_000));
+        Time { secs, nanos: nanos % 1_000_000_000 }
+    }
 }
 
 impl From<SystemTime> for Time {
@@ -66,6 +76,8 @@ mod tests {
     fn shifts_back_with_borrow() {
         let time = Time { secs: 10, nanos: 5 };
         assert_eq!(time.before(Duration::new(1, 6)), Time { secs: 8, nanos: 999_999_999 });
+        assert_eq!(time.after(Duration::new(1, 999_999_996)), Time { secs: 12, nanos: 1 });
+        assert_eq!(Time { secs: i64::MAX, nanos: 0 }.after(Duration::from_secs(1)).secs, i64::MAX);
         assert_eq!(Time { secs: i64::MIN, nanos: 0 }.before(Duration::from_secs(1)).secs, i64::MIN);
     }
 }

@@ -24,6 +24,7 @@ mod paths;
 mod staging;
 mod status;
 mod streaming;
+mod trash;
 mod vfs;
 
 pub use backpressure::WriteQueue;
@@ -42,6 +43,7 @@ pub use memory::{MemoryUse, Pool};
 pub use options::{AtimePolicy, VfsOptions, Writeback};
 pub use staging::WritebackStatus;
 pub use status::{StatFs, Status};
+pub use trash::{Came, Deleted, Restoration, RestoreError, TrashFigures, Wanted};
 pub use vfs::Vfs;
 
 /// A file's bytes, in order, as pieces that need not be joined.

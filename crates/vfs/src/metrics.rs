@@ -34,6 +34,11 @@ impl Vfs {
         into.gauge("headrace_referenced_inodes", help, Unit::None, self.lookups.len() as f64);
         let help = "Deleted files that somebody still holds, or that wait to be reclaimed";
         into.gauge("headrace_orphans", help, Unit::None, self.orphans.len() as f64);
+        let trash = self.trash.figures(self.options.trash);
+        let help = "Deleted files and directories that are kept in the trash";
+        into.gauge("headrace_trash_files", help, Unit::None, trash.files as f64);
+        let help = "Bytes of data that deleted files in the trash hold";
+        into.gauge("headrace_trash_bytes", help, Unit::Bytes, trash.bytes as f64);
         let help = "Bytes of small files in the metadata that wait to be packed into segments";
         into.gauge("headrace_inline_bytes", help, Unit::Bytes, self.meta().inline_bytes() as f64);
         if let Ok(totals) = self.meta().statfs() {

@@ -124,6 +124,8 @@ impl Vfs {
     ) -> Result<(Attr, FileId, OpenMode)> {
         self.writable()?;
         self.handles.has_room()?;
+        // Until it is referred to nobody may take it for one that was left.
+        let _unnamed = self.unnamed.read();
         let attr = self.meta().create_unnamed(parent, mode, caller)?;
         self.orphans.add(attr.ino);
         self.open_new(attr, flags)
@@ -153,8 +155,8 @@ impl Vfs {
     /// Removes an empty directory.
     pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let ino = self.meta().rmdir(parent, name)?;
-        self.lost_a_name(&Unlinked { ino, nlink: 0, kind: Kind::Directory });
+        let unlinked = self.meta().rmdir(parent, name)?;
+        self.lost_a_name(&unlinked);
         Ok(())
     }
 
@@ -326,20 +328,29 @@ impl Vfs {
     }
 
     fn lost_a_name(&self, unlinked: &Unlinked) {
-        if unlinked.nlink > 0 {
-            return;
+        if unlinked.nlink == 0 && !self.is_kept(unlinked) {
+            self.make_orphan(unlinked.ino);
         }
-        if let Some(inode) = self.inodes.find(unlinked.ino) {
+    }
+
+    /// Nobody can find an inode any more: it is reclaimed when nobody refers to it either.
+    pub(crate) fn make_orphan(&self, ino: InodeNo) {
+        if let Some(inode) = self.inodes.find(ino) {
             inode.unlinked.store(true, Ordering::Relaxed);
             self.unlinked_staged(&inode);
         }
-        self.orphans.add(unlinked.ino);
-        self.settle(unlinked.ino);
+        self.orphans.add(ino);
+        self.settle(ino);
+    }
+
+    /// Whether the kernel or an open file refers to an inode.
+    pub(crate) fn is_referred_to(&self, ino: InodeNo) -> bool {
+        self.lookups.any(ino) || !self.inodes.is_unpinned(ino)
     }
 
     /// Has a nameless inode reclaimed once neither the kernel nor an open file refers to it.
     pub(crate) fn settle(&self, ino: InodeNo) {
-        if self.orphans.settle(ino, || !self.lookups.any(ino) && self.inodes.is_unpinned(ino)) {
+        if self.orphans.settle(ino, || !self.is_referred_to(ino)) {
             self.background.wake();
         }
     }

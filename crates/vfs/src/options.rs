@@ -44,6 +44,8 @@ pub struct VfsOptions {
     pub writeback: Option<Writeback>,
     /// How long dead segments and unknown objects are kept.
     pub grace: Duration,
+    /// How long what is deleted is kept, so that it can be restored; `None`: not at all.
+    pub trash: Option<Duration>,
     /// Written data of files that nobody flushes is flushed after this time.
     pub writeback_age: Duration,
     /// How fast stored data is read again to find damage.
@@ -63,6 +65,7 @@ impl Default for VfsOptions {
             sync: false,
             writeback: None,
             grace: Duration::from_secs(3600),
+            trash: None,
             writeback_age: Duration::from_secs(5),
             scrub: Scrub::default(),
             cache: None,

@@ -7,6 +7,7 @@ use crate::backpressure::WriteQueue;
 use crate::error::Result;
 use crate::memory::MemoryUse;
 use crate::staging::WritebackStatus;
+use crate::trash::TrashFigures;
 use crate::vfs::Vfs;
 
 /// Space and inode counts, as `statvfs(3)`.
@@ -39,6 +40,8 @@ pub struct Status {
     pub referenced_inodes: u64,
     /// Deleted files that somebody still holds, or that wait to be reclaimed.
     pub orphans: u64,
+    /// What was deleted and is kept.
+    pub trash: TrashFigures,
     /// Written bytes that are not in extents yet, as counted in the write budget.
     pub dirty_bytes: u64,
     /// The write budget, bytes.
@@ -111,7 +114,8 @@ impl Vfs {
             open_files: self.handles.len() as u64,
             active_inodes: self.inodes.len() as u64,
             referenced_inodes: self.lookups.len(),
-            orphans: self.orphans.len() as u64,
+            orphans: self.orphans.len(),
+            trash: self.trash.figures(self.options.trash),
             dirty_bytes: self.admission.used(),
             dirty_limit: self.admission.limit(),
             memory: self.memory(),

@@ -8,7 +8,7 @@ use headrace_flow::reading::{Limits, Tuning};
 use headrace_layout::InodeNo;
 use headrace_meta::{Attr, Namespace};
 use headrace_volume::Volume;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -27,6 +27,7 @@ use crate::options::VfsOptions;
 use crate::orphans::Orphans;
 use crate::staging::Staging;
 use crate::streaming::{Fetcher, Lender, Segments, keep_lending};
+use crate::trash::Trash;
 
 /// Segments uploaded side by side, at most; how many really are is decided by their bytes.
 const UPLOADS: usize = 32;
@@ -45,6 +46,10 @@ pub struct Vfs {
     pub(crate) handles: Handles,
     pub(crate) lookups: Lookups,
     pub(crate) orphans: Orphans,
+    /// Held by who makes a file without a name, until it is referred to.
+    pub(crate) unnamed: RwLock<()>,
+    /// What was deleted and is kept.
+    pub(crate) trash: Trash,
     /// What of the process's memory is for what.
     pub(crate) plan: MemoryPlan,
     /// Memory of written data.
@@ -102,6 +107,8 @@ impl Vfs {
             handles: Handles::new(plan.open_files),
             lookups: Lookups::new(),
             orphans: Orphans::default(),
+            unnamed: RwLock::default(),
+            trash: Trash::default(),
             admission: Admission::new(plan.dirty),
             backpressure: Backpressure::new(&plan),
             intake,
@@ -120,6 +127,9 @@ impl Vfs {
         });
         vfs.replay_staged()?;
         vfs.runtime.spawn(keep_lending(Arc::downgrade(&vfs)));
+        if let (Some(time), false) = (vfs.options.trash, vfs.options.read_only) {
+            vfs.meta().keep_deleted(time);
+        }
         Background::start(&vfs)?;
         Ok(vfs)
     }

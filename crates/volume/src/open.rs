@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use headrace_flow::memory::MemoryPlan;
 use headrace_kv::{Engine, KvError};
-use headrace_layout::Codec;
 use headrace_layout::superblock::Superblock;
-use headrace_meta::Namespace;
+use headrace_layout::{Codec, InodeNo};
+use headrace_meta::{Namespace, Time};
 use headrace_metalog::engine::LoggedEngine;
 use headrace_metalog::ship::publish_reset;
 use headrace_store::{Counted, Location, ObjectStore};
@@ -24,6 +24,9 @@ use crate::pending::{PendingSegment, PendingSegments};
 use crate::progress::{ProgressFn, silent};
 use crate::state_dir::{CopyMark, StateDir};
 use crate::superblock_io;
+
+/// Orphans looked at at a time.
+const ORPHANS: usize = 1024;
 
 /// An open volume. Exclusive: while it lives, nobody else can change it, here or elsewhere.
 pub struct Volume {
@@ -66,7 +69,7 @@ struct Metadata {
 impl Volume {
     /// Opens the volume at `location` and holds it until [`Volume::close`] or the end of the process.
     ///
-    /// Files that were unlinked while open when the last holder ended are reclaimed first.
+    /// Files that were unlinked while open when the last holder ended are still there: [`Volume::reclaim_orphans`].
     pub async fn open(location: &Location, options: &OpenOptions) -> Result<Arc<Volume>> {
         Self::open_with(location, options, &silent).await
     }
@@ -104,7 +107,7 @@ impl Volume {
             owned(&found, options, progress).await?
         };
         let Found { superblock, codec, store, counters, state, lock, memory, bucket: _ } = found;
-        let volume = Volume {
+        Ok(Arc::new(Volume {
             superblock,
             codec,
             store,
@@ -120,11 +123,7 @@ impl Volume {
             pending: PendingSegments::default(),
             log,
             lock: Mutex::new(Some(lock)),
-        };
-        if !volume.read_only {
-            volume.reclaim_orphans()?;
-        }
-        Ok(Arc::new(volume))
+        }))
     }
 
     /// Where the volume is, without credentials, for messages.
@@ -248,16 +247,26 @@ impl Volume {
         if self.read_only { Err(VolumeError::ReadOnly { operation }) } else { Ok(()) }
     }
 
-    fn reclaim_orphans(&self) -> Result<()> {
-        let orphans = self.meta.orphans()?;
-        if !orphans.is_empty() {
-            tracing::info!(count = orphans.len(), "reclaiming files that were deleted while open");
-        }
-        for ino in orphans {
-            // One bad record must not keep the volume from being mounted; fsck names it.
-            if let Err(error) = self.meta.reclaim(ino) {
-                tracing::warn!(%ino, %error, "cannot reclaim a deleted file");
+    /// Finishes what deletions and truncations left when the last holder ended, and lets go of what was kept until now. Nobody may
+    /// have a deleted file open: a mount does this by itself, knowing who has.
+    pub fn reclaim_orphans(&self) -> Result<()> {
+        self.writable("reclaim deleted files")?;
+        let now = Time::now();
+        let mut work = self.meta.unsettled()?;
+        let mut after = Some(InodeNo(0));
+        while let Some(from) = after {
+            let (page, next) = self.meta.nameless(from, ORPHANS)?;
+            work.extend(page.iter().map(|nameless| nameless.ino));
+            if self.meta.reclaim_all(&work, now).is_err() {
+                // One bad record must not keep the others; fsck names it.
+                for &ino in &work {
+                    if let Err(error) = self.meta.reclaim_all(&[ino], now) {
+                        tracing::warn!(%ino, %error, "cannot reclaim a deleted file");
+                    }
+                }
             }
+            work.clear();
+            after = next;
         }
         Ok(())
     }

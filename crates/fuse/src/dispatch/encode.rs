@@ -75,8 +75,8 @@ pub(super) fn entry(found: &Attr, view: &View) -> EntryOut {
     let (secs, nanos) = parts(view.ttl);
     EntryOut {
         nodeid: found.ino.0,
-        // Inode numbers are never reused.
-        generation: 0,
+        // Inode numbers are never reused, but a directory may come back.
+        generation: view.generation(found.ino),
         entry_valid: secs,
         attr_valid: secs,
         entry_valid_nsec: nanos,

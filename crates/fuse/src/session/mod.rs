@@ -160,6 +160,16 @@ impl Session {
         self.shared.observer.collect(into);
     }
 
+    /// Has the kernel ask again for a name in a directory that is or was somebody's, and for the attributes of both. Blocks, and not to be
+    /// called by who answers the kernel. `renewed`: the inode is a directory that had been removed and is there again.
+    pub fn name_changed(&self, parent: InodeNo, name: &[u8], ino: InodeNo, renewed: bool) {
+        if renewed {
+            self.shared.view.renew(ino);
+        }
+        self.shared.notifier.name_changed(parent, name);
+        self.shared.notifier.attributes_changed(ino);
+    }
+
     /// Listens to its operations from here on.
     pub fn subscribe(&self) -> Result<Subscription, SubscribeError> {
         self.shared.observer.feed().subscribe()

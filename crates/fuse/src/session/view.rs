@@ -1,7 +1,7 @@
 //! What the kernel has been told, and for how long it may believe it.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +26,11 @@ pub(crate) struct View {
     privileged: Mutex<HashSet<InodeNo>>,
     /// How many those are: nearly always none. Beyond [`PRIVILEGED_MAX`], it could be any file.
     count: AtomicUsize,
+    /// Directories that came back while the kernel still held them as removed, and how often: it takes nothing into such a one, so each is
+    /// told as another that has its number.
+    renewed: Mutex<HashMap<InodeNo, u64>>,
+    /// Whether there are any: nearly never.
+    any_renewed: AtomicBool,
 }
 
 impl View {
@@ -34,7 +39,29 @@ impl View {
         let day = Duration::from_secs(24 * 60 * 60);
         // A name that another machine creates must be found at once, so absence is not believed at all.
         let (ttl, negative) = if exclusive { (day, day) } else { (shared_ttl, Duration::ZERO) };
-        View { exclusive, ttl, negative, privileged: Mutex::default(), count: AtomicUsize::new(0) }
+        View {
+            exclusive,
+            ttl,
+            negative,
+            privileged: Mutex::default(),
+            count: AtomicUsize::new(0),
+            renewed: Mutex::default(),
+            any_renewed: AtomicBool::new(false),
+        }
+    }
+
+    /// A removed directory is there again, and the kernel may still hold it.
+    pub fn renew(&self, ino: InodeNo) {
+        *self.renewed.lock().entry(ino).or_default() += 1;
+        self.any_renewed.store(true, Ordering::Release);
+    }
+
+    /// Which one of those with this number it is.
+    pub fn generation(&self, ino: InodeNo) -> u64 {
+        if !self.any_renewed.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.renewed.lock().get(&ino).copied().unwrap_or(0)
     }
 
     /// These attributes are about to be told.

@@ -103,6 +103,14 @@ pub enum Command {
     Warmup(WarmupCommand),
     /// Write out everything that waits in a mount, and wait until it is durable
     Flush(FlushCommand),
+    /// Bring back files and directories that were deleted on a volume mounted with --trash
+    ///
+    /// Directories come back with everything that was deleted in them, and the directories above that are missing as well. Nothing that is
+    /// there is touched: if the name is taken, choose another with --to.
+    RestoreFile(RestoreFileCommand),
+    /// Show what was deleted and is still kept, or delete it for good
+    #[command(subcommand)]
+    Trash(TrashCommand),
     /// Check a volume: its metadata, and that the data it names is there
     ///
     /// The volume must not be mounted. Changes nothing. Exits with 3 when problems are found.
@@ -388,6 +396,63 @@ pub struct FlushCommand {
     /// The directory the volume is mounted on
     #[arg(value_name = "MOUNTPOINT")]
     pub mountpoint: PathBuf,
+}
+
+/// `headrace restore-file`
+#[derive(Args, Debug)]
+pub struct RestoreFileCommand {
+    /// The path that the file or directory had on the mounted volume
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+
+    /// Which one, if several were deleted under that path: its number in "headrace trash list" [default: the one deleted last]
+    #[arg(long, value_name = "N")]
+    pub version: Option<u64>,
+
+    /// Give it this name on the same volume instead of the one that it had
+    #[arg(long, value_name = "NEWPATH")]
+    pub to: Option<PathBuf>,
+
+    /// Print what came back as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace trash`
+#[derive(Subcommand, Debug)]
+pub enum TrashCommand {
+    /// List what was deleted at or below a path
+    List(TrashListCommand),
+    /// Delete for good what was deleted, and free the space that it takes
+    Empty(TrashEmptyCommand),
+}
+
+/// `headrace trash list`
+#[derive(Args, Debug)]
+pub struct TrashListCommand {
+    /// The directory the volume is mounted on, or a path below it, which need not exist any more
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+
+    /// Print JSON: an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `headrace trash empty`
+#[derive(Args, Debug)]
+pub struct TrashEmptyCommand {
+    /// The directory the volume is mounted on
+    #[arg(value_name = "MOUNTPOINT")]
+    pub mountpoint: PathBuf,
+
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+
+    /// Print what went as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `headrace fsck`

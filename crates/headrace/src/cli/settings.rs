@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::cache::{CacheFree, CacheSize, Expiry};
 use super::values::{
-    ByteSize, Compression, Durable, FixedReads, Lease, LogFormat, Retention, ScrubRate, Span, StoreOption,
-    Switch, Threads,
+    ByteSize, Compression, Durable, FixedReads, Keep, Lease, LogFormat, Retention, ScrubRate, Span,
+    StoreOption, Switch, Threads,
 };
 use crate::config::section;
 use crate::daemon::metrics::MetricsPlace;
@@ -192,6 +192,14 @@ pub struct MountSettings {
     #[arg(long, value_name = "WHERE")]
     pub durable: Option<Durable>,
 
+    /// Keep what is deleted for so long, so that "headrace restore-file" can bring it back: a duration such as 7days, or "off"
+    /// [default: off]
+    ///
+    /// Files, symbolic links and directories are kept when their last name goes, also when another file takes their place. They go on
+    /// taking space until then. "headrace trash list" shows them, "headrace trash empty" deletes them at once.
+    #[arg(long, value_name = "DURATION|off")]
+    pub trash: Option<Keep>,
+
     /// Write new files to this machine's disk first and store them behind that; fsync waits for this disk only
     ///
     /// A new file is one that is empty when it is opened. The loss of this machine loses what is not stored yet: "headrace status" says
@@ -241,6 +249,7 @@ section!(MountSettings {
     allow_other,
     memory,
     durable,
+    trash,
     writeback,
     writeback_size,
     upload_rate,

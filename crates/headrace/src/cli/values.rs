@@ -75,6 +75,29 @@ impl FromStr for Span {
     }
 }
 
+/// For how long what is deleted is kept: a span, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep(pub Option<Duration>);
+
+impl FromStr for Keep {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim() {
+            "off" => Ok(Keep(None)),
+            span => match span.parse() {
+                // Longer than anybody lives, and still a time.
+                Ok(Span(span)) if span >= Duration::from_secs(1) && span.as_secs() <= 36_525 * 86_400 => {
+                    Ok(Keep(Some(span)))
+                }
+                _ => Err(BadValue(format!(
+                    "\"{text}\" is neither \"off\" nor a duration from 1s to a hundred years, such as 12h or 7days"
+                ))),
+            },
+        }
+    }
+}
+
 /// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch(pub bool);

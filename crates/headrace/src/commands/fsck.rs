@@ -212,6 +212,11 @@ fn summary(report: &FsckReport) -> String {
     if let Some(at) = &report.restorable {
         text.push_str(&format!("The store alone can bring the metadata back, as of {at}.\n"));
     }
+    if report.kept > 0 {
+        let kept =
+            human::plural(report.kept, "deleted file or directory is", "deleted files and directories are");
+        text.push_str(&format!("{kept} kept in the trash\n"));
+    }
     if report.orphans > 0 {
         text.push_str(&format!(
             "{} ({}) in the store that no file uses: \"headrace gc\" deletes them in time\n",

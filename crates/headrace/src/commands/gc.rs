@@ -36,6 +36,9 @@ pub fn run(call: &Call, what: &What) -> Result<(), Failure> {
         None => super::block_on(async {
             // To look is not to change: no need to claim the volume for that.
             let volume = open::volume(&what.target, &settings, what.dry_run).await?;
+            if !what.dry_run {
+                volume.reclaim_orphans()?;
+            }
             let step = progress::on_bar(&bar);
             let report = headrace_volume::gc(&volume, what.grace, what.dry_run, &step).await?;
             volume.close().await?;

@@ -17,9 +17,11 @@ mod open;
 pub mod profile;
 pub mod progress;
 mod restore;
+mod restore_file;
 mod stats;
 mod status;
 mod stop;
+mod trash;
 mod umount;
 mod version;
 mod warmup;
@@ -103,6 +105,8 @@ pub fn run(cli: Cli, args: &[OsString]) -> Result<(), Failure> {
         Command::Du(c) => du::run(&call, &c),
         Command::Warmup(c) => warmup::run(&call, &c),
         Command::Flush(c) => flush::run(&call, &c),
+        Command::RestoreFile(c) => restore_file::run(&call, &c),
+        Command::Trash(c) => trash::run(&call, &c),
         Command::Fsck(c) => {
             let mode = match (c.repair, c.rebuild) {
                 (true, _) => fsck::Mode::Repair { data: c.data, dry_run: c.dry_run },

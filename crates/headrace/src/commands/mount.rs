@@ -140,6 +140,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         },
         read_only: options.read_only,
         sync: options.sync,
+        trash: settings.mount.trash.and_then(|keep| keep.0),
         writeback: writeback(settings, options.sync)?,
         scrub: settings.mount.scrub.map(|rate| rate.0).unwrap_or_default(),
         fixed_reads: settings.mount.fixed_reads.map(|fixed| fixed.0),

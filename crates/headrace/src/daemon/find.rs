@@ -1,16 +1,17 @@
 //! From what a user names (a path, a mount point, a URL) to the daemon that serves it.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use headrace_fuse::mount::{self, MountEntry};
 
 use super::{registry, runtime_dir};
 use crate::cli::url;
 use crate::daemon::registry::Record;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Context, Exit, Failure};
 use crate::output;
 
 /// Every mount whose daemon answers.
@@ -50,6 +51,41 @@ pub fn by_path(path: &Path, runtime_dir: Option<&Path>) -> Result<(Record, u64),
                 .exit(Exit::NotFound),
         }),
     }
+}
+
+/// The mount on which a path is, or was, and the path's names from its root. What is there of the directories above the last name may
+/// have symbolic links in it; what is not is taken as it stands.
+pub fn by_old_path(path: &Path, runtime_dir: Option<&Path>) -> Result<(Record, Vec<Vec<u8>>), Failure> {
+    let cannot = || format!("cannot look at {}", output::path(path));
+    let absolute = std::path::absolute(path).context(cannot)?;
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut at = absolute.as_path();
+    // The last name is what was deleted, whatever has it now; but a mount point is what is mounted on it.
+    while mount::find(at).is_none() {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { break };
+        names.insert(0, name.as_bytes().to_vec());
+        at = parent;
+        if at.canonicalize().is_ok_and(|at| at.is_dir()) {
+            break;
+        }
+    }
+    if absolute.components().any(|part| part == Component::ParentDir) {
+        return Err(Failure::usage(format!(
+            "{} has \"..\" in it: give the path without",
+            output::path(path)
+        )));
+    }
+    let (record, _) = by_path(&at.canonicalize().context(cannot)?, runtime_dir)?;
+    let real = at.canonicalize().context(cannot)?;
+    let top = record.mountpoint.canonicalize().context(cannot)?;
+    let Ok(above) = real.strip_prefix(&top) else {
+        return Err(Failure::new(format!("{} is not below {}", output::path(&real), output::path(&top)))
+            .advise("Give the path as it was below the directory on which the volume was mounted.")
+            .exit(Exit::NotFound));
+    };
+    let mut all: Vec<Vec<u8>> = above.iter().map(|name| name.as_bytes().to_vec()).collect();
+    all.append(&mut names);
+    Ok((record, all))
 }
 
 /// The mount at exactly `mountpoint`, which may be dead.

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::control::protocol::{PROGRESS_INTERVAL, Request, Step};
 use super::control::server::{Answer, Handler, Steps};
 use super::finish::{self, LastError, Leave, Leaving};
-use super::{metrics, operations, users, warming};
+use super::{metrics, operations, trash, users, warming};
 use crate::commands;
 use crate::failure::{Context, Exit, Failure};
 use crate::output::human;
@@ -112,6 +112,9 @@ impl Handler for Daemon {
                         .await
                         .map_err(|failure| self.cannot_warm(failure))
                 }
+                Request::Deleted { below } => trash::list(&self.vfs, below, &steps).await,
+                Request::RestoreFile { path, version, to } => trash::restore(&self, path, version, to).await,
+                Request::EmptyTrash => trash::empty(&self.vfs, &steps).await,
                 Request::Shutdown { lazy, leave } => self.shutdown(lazy, leave, &steps).await,
             }
         })
@@ -323,7 +326,7 @@ impl Daemon {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.context(|| "the request was cut short".to_owned())?

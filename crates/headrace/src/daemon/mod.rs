@@ -16,5 +16,6 @@ pub mod registry;
 pub mod runtime_dir;
 pub mod serve;
 mod signals;
+pub mod trash;
 pub mod users;
 pub mod warming;

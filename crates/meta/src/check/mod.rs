@@ -20,7 +20,7 @@ use crate::record::{Counters, Inode};
 use crate::{DirTotals, Result, key};
 
 /// The first bytes of all keys there are.
-const TAGS: [u8; 14] = [
+const TAGS: [u8; 15] = [
     b'S',
     key::INODE,
     key::ENTRY,
@@ -34,6 +34,7 @@ const TAGS: [u8; 14] = [
     key::DEAD,
     key::ORPHAN,
     key::UNSETTLED,
+    key::TRASHED,
     key::USAGE,
 ];
 
@@ -100,6 +101,7 @@ impl Checker<'_> {
         self.unknown_keys()?;
         self.read_inodes()?;
         self.read_marks()?;
+        self.read_trash()?;
         self.read_links()?;
         self.read_entries()?;
         self.read_positions()?;

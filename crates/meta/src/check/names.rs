@@ -5,7 +5,7 @@ use headrace_layout::InodeNo;
 use super::{Checker, ProblemKind, Seen};
 use crate::key::Key;
 use crate::namespace::FIRST_COOKIE;
-use crate::record::{Entry, Flags, Inode};
+use crate::record::{Entry, Flags, Inode, KeptRecord};
 use crate::transaction::counted_in;
 use crate::{Kind, Result, key};
 
@@ -43,8 +43,21 @@ impl Checker<'_> {
     /// Orphan records and unsettled files.
     pub(super) fn read_marks(&mut self) -> Result<()> {
         for tag in [key::ORPHAN, key::UNSETTLED] {
-            self.each(tag, |checker, key, _| {
+            self.each(tag, |checker, key, value| {
                 let (Key::Orphan(ino) | Key::Unsettled(ino)) = key else { return Ok(()) };
+                let kept = if tag == key::ORPHAN { KeptRecord::decode(value)? } else { None };
+                if let Some(kept) = kept {
+                    checker.summary.kept += 1;
+                    if checker.read.get(&key::trashed(kept.parent, &kept.name, ino))?.is_none() {
+                        checker.warning(
+                            ProblemKind::Trash(ino),
+                            format!(
+                                "inode {ino} is kept, and is not found by the name {:?}",
+                                text(&kept.name)
+                            ),
+                        );
+                    }
+                }
                 match checker.inodes.get_mut(&ino) {
                     Some(seen) if tag == key::ORPHAN => {
                         seen.orphan = true;
@@ -60,6 +73,24 @@ impl Checker<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Names of what is kept must lead to it.
+    pub(super) fn read_trash(&mut self) -> Result<()> {
+        self.each(key::TRASHED, |checker, key, _| {
+            let Key::Trashed(dir, name, ino) = key else { return Ok(()) };
+            let kept = KeptRecord::load(checker.read, ino).unwrap_or_default();
+            if kept.is_none_or(|kept| kept.parent != dir || kept.name != name) {
+                checker.warning(
+                    ProblemKind::Trash(ino),
+                    format!(
+                        "{:?} is listed as deleted in directory {dir}, which inode {ino} is not",
+                        text(name)
+                    ),
+                );
+            }
+            Ok(())
+        })
     }
 
     /// Records of further names must lead to such names.

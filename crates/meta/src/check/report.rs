@@ -37,6 +37,8 @@ pub enum ProblemKind {
     DirectoryShape(InodeNo),
     /// An orphan record for an inode that has names or does not exist.
     Orphan(InodeNo),
+    /// A deleted inode that is kept and its name do not lead to each other.
+    Trash(InodeNo),
     /// A directory whose totals are wrong.
     DirectoryTotals(InodeNo),
     /// Volume-wide totals or allocators that are wrong.
@@ -81,8 +83,10 @@ pub struct CheckSummary {
     pub directories: u64,
     /// Names.
     pub entries: u64,
-    /// Unlinked inodes that wait for their reclaim.
+    /// Unlinked inodes: those that wait for their reclaim, and those that are kept.
     pub orphans: u64,
+    /// Those among them that are kept.
+    pub kept: u64,
     /// Extents.
     pub extents: u64,
     /// Bytes that extents cover.

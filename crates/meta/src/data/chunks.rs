@@ -61,17 +61,28 @@ pub(crate) fn scan(
     Ok(())
 }
 
+/// What a transaction has taken in hand.
+#[derive(Default)]
+pub(crate) struct Taken {
+    chunks: usize,
+    bytes: usize,
+}
+
 /// How far from `start` one transaction should go towards `end`.
 pub(super) fn step_end(read: &dyn Read, ino: InodeNo, start: u64, end: u64) -> Result<u64> {
-    let (mut count, mut bytes) = (0, 0);
-    let mut step = end;
-    scan(read, ino, (start, end), &mut |index, value| {
-        if count > 0 && (count >= STEP_CHUNKS || bytes + value.len() > STEP_BYTES) {
+    step_end_after(read, ino, (start, end), &mut Taken::default())
+}
+
+/// [`step_end`] of a transaction that has some in hand already.
+fn step_end_after(read: &dyn Read, ino: InodeNo, range: (u64, u64), taken: &mut Taken) -> Result<u64> {
+    let mut step = range.1;
+    scan(read, ino, range, &mut |index, value| {
+        if taken.chunks > 0 && (taken.chunks >= STEP_CHUNKS || taken.bytes + value.len() > STEP_BYTES) {
             step = base_of(index);
             return ControlFlow::Break(());
         }
-        count += 1;
-        bytes += value.len();
+        taken.chunks += 1;
+        taken.bytes += value.len();
         ControlFlow::Continue(())
     })?;
     Ok(step)
@@ -80,8 +91,13 @@ pub(super) fn step_end(read: &dyn Read, ino: InodeNo, start: u64, end: u64) -> R
 /// Drops chunks from the one that begins at or behind `offset`, as many as one transaction should; answers whether none
 /// is left.
 pub(crate) fn drop_from(tx: &mut Tx<'_>, ino: InodeNo, offset: u64) -> Result<bool> {
+    drop_after(tx, ino, offset, &mut Taken::default())
+}
+
+/// [`drop_from`] in a transaction that has dropped others.
+pub(crate) fn drop_after(tx: &mut Tx<'_>, ino: InodeNo, offset: u64, taken: &mut Taken) -> Result<bool> {
     let start = offset.div_ceil(CHUNK_SIZE).saturating_mul(CHUNK_SIZE);
-    let end = step_end(tx.read(), ino, start, MAX_FILE_SIZE)?;
+    let end = step_end_after(tx.read(), ino, (start, MAX_FILE_SIZE), taken)?;
     let mut editor = Editor::new(tx, ino);
     editor.clear(start, end)?;
     editor.finish()?;

@@ -4,6 +4,7 @@
 //! its totals. All others have a record each. So the usual file, with one name, has none.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use headrace_layout::InodeNo;
 
@@ -11,7 +12,7 @@ use super::{Namespace, name};
 use crate::key::Key;
 use crate::record::{Entry, Flags, NOWHERE};
 use crate::transaction::Tx;
-use crate::{Attr, Kind, MAX_LINKS, MetaError, Result, Unlinked, key};
+use crate::{Attr, Kind, MAX_LINKS, MetaError, Result, Unlinked, key, trash};
 
 impl Namespace {
     /// Gives an inode another name. Directories cannot have one; a file without any only if it was created so.
@@ -53,8 +54,15 @@ impl Namespace {
     }
 }
 
-/// Takes a name away from its inode; the entry itself is the caller's. The last name gone, the inode is an orphan.
-pub(super) fn detach(tx: &mut Tx<'_>, parent: InodeNo, name: &[u8], entry: &Entry) -> Result<Unlinked> {
+/// Takes a name away from its inode; the entry itself is the caller's. The last name gone, the inode is an orphan, which is kept for
+/// as long as `keep` says.
+pub(super) fn detach(
+    tx: &mut Tx<'_>,
+    parent: InodeNo,
+    name: &[u8],
+    entry: &Entry,
+    keep: Option<Duration>,
+) -> Result<Unlinked> {
     let now = tx.now;
     let ino = entry.ino;
     let inode = tx.inode(ino)?;
@@ -72,10 +80,17 @@ pub(super) fn detach(tx: &mut Tx<'_>, parent: InodeNo, name: &[u8], entry: &Entr
         }
     }
     let inode = tx.inode(ino)?;
-    let unlinked = Unlinked { ino, nlink: inode.nlink, kind: inode.kind };
+    let mut unlinked = Unlinked { ino, nlink: inode.nlink, kind: inode.kind, kept: None };
     if inode.nlink == 0 {
         inode.home = NOWHERE;
-        tx.put(&key::orphan(ino), &[]);
+        let allocated = inode.allocated;
+        match keep.filter(|_| matches!(unlinked.kind, Kind::File | Kind::Directory | Kind::Symlink)) {
+            Some(time) => {
+                trash::keep(tx, ino, parent, name, now.after(time));
+                unlinked.kept = Some(allocated);
+            }
+            None => tx.put(&key::orphan(ino), &[]),
+        }
     }
     Ok(unlinked)
 }

@@ -14,6 +14,8 @@ mod xattr;
 pub(crate) use xattr::{drop_capability, erase_all as drop_xattrs, expected_flags};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use headrace_kv::{Engine, EngineExt, Read};
 use headrace_layout::InodeNo;
@@ -32,6 +34,8 @@ pub(crate) const FIRST_COOKIE: u64 = 3;
 /// A volume's files and directories.
 pub struct Namespace {
     engine: Arc<dyn Engine>,
+    /// For how long what is deleted is kept, milliseconds; 0: not at all.
+    keep: AtomicU64,
 }
 
 impl Namespace {
@@ -71,10 +75,20 @@ impl Namespace {
             Err(_) => return Err(MetaError::Corrupt("the schema version has the wrong length".into())),
         };
         match found {
-            SCHEMA_VERSION => Ok(Namespace { engine }),
+            SCHEMA_VERSION => Ok(Namespace { engine, keep: AtomicU64::new(0) }),
             0 => Err(MetaError::Corrupt("the schema version is 0".into())),
             _ => Err(MetaError::NewerSchema { found, supported: SCHEMA_VERSION }),
         }
+    }
+
+    /// Keeps what loses its last name from now on for `time`, instead of leaving it to be reclaimed.
+    pub fn keep_deleted(&self, time: Duration) {
+        self.keep.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// For how long that is, if at all.
+    pub(crate) fn keep(&self) -> Option<Duration> {
+        Some(self.keep.load(Ordering::Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
     /// The engine underneath, for durability and figures.

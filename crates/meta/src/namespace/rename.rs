@@ -31,6 +31,7 @@ impl Namespace {
             }
         }
         let (from_place, to_place) = ((parent, name), (new_parent, new_name));
+        let keep = self.keep();
         self.update(|tx| {
             tx.directory(parent)?;
             tx.directory(new_parent)?;
@@ -54,7 +55,7 @@ impl Namespace {
                     let replaced = match &to {
                         Some(to) => {
                             check_replaceable(tx, &from, to)?;
-                            Some(link::detach(tx, new_parent, new_name, to)?)
+                            Some(link::detach(tx, new_parent, new_name, to, keep)?)
                         }
                         None => None,
                     };

@@ -16,13 +16,14 @@ impl Namespace {
         if name::is_dots(name) {
             return Err(MetaError::IsDirectory);
         }
+        let keep = self.keep();
         self.update(|tx| {
             tx.directory(parent)?;
             let entry = tx.require_entry(parent, name)?;
             if entry.kind == Kind::Directory {
                 return Err(MetaError::IsDirectory);
             }
-            let unlinked = link::detach(tx, parent, name, &entry)?;
+            let unlinked = link::detach(tx, parent, name, &entry, keep)?;
             tx.delete_entry(parent, name, &entry);
             tx.touch(parent)?;
             Ok(unlinked)
@@ -30,13 +31,14 @@ impl Namespace {
     }
 
     /// Removes an empty directory; an orphan until [`Namespace::reclaim`].
-    pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<InodeNo> {
+    pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<Unlinked> {
         name::check(name)?;
         match name {
             b"." => return Err(MetaError::Invalid("a directory cannot be removed as \".\"")),
             b".." => return Err(MetaError::NotEmpty),
             _ => {}
         }
+        let keep = self.keep();
         self.update(|tx| {
             tx.directory(parent)?;
             let entry = tx.require_entry(parent, name)?;
@@ -46,10 +48,10 @@ impl Namespace {
             if !is_empty(tx.read(), entry.ino)? {
                 return Err(MetaError::NotEmpty);
             }
-            let unlinked = link::detach(tx, parent, name, &entry)?;
+            let unlinked = link::detach(tx, parent, name, &entry, keep)?;
             tx.delete_entry(parent, name, &entry);
             tx.touch(parent)?;
-            Ok(unlinked.ino)
+            Ok(unlinked)
         })
     }
 }

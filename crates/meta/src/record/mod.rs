@@ -4,6 +4,7 @@ mod counters;
 mod entry;
 mod inline;
 mod inode;
+mod kept;
 mod segment;
 mod usage;
 
@@ -13,6 +14,7 @@ pub(crate) use counters::Counters;
 pub(crate) use entry::Entry;
 pub(crate) use inline::InlineRecord;
 pub(crate) use inode::{Flags, Inode, NOWHERE};
+pub(crate) use kept::KeptRecord;
 pub(crate) use segment::SegmentRecord;
 
 use crate::{Kind, MetaError, Result, Time};

@@ -18,6 +18,7 @@ mod overlay;
 mod records;
 mod segments;
 mod totals;
+mod trash;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap};
@@ -156,6 +157,7 @@ impl Repairer<'_> {
         self.repair_entries()?;
         self.repair_positions()?;
         self.repair_tree()?;
+        self.repair_trash()?;
         self.repair_links()?;
         self.repair_attributes()?;
         self.repair_chunks()?;

@@ -5,7 +5,7 @@ use headrace_layout::ExtentMap;
 use super::overlay::Overlay;
 use super::{Repairer, hex};
 use crate::key::Key;
-use crate::record::{Counters, Entry, InlineRecord, Inode, SegmentRecord};
+use crate::record::{Counters, Entry, InlineRecord, Inode, KeptRecord, SegmentRecord};
 use crate::{DirTotals, MetaError, Result, key};
 
 impl Repairer<'_> {
@@ -87,6 +87,7 @@ fn decode(key: &[u8], value: &[u8]) -> Result<()> {
         Key::Segment(_) => drop(SegmentRecord::decode(value)?),
         Key::Usage(_) => drop(DirTotals::decode(value)?),
         Key::Counters => drop(Counters::decode(value)?),
+        Key::Orphan(_) => drop(KeptRecord::decode(value)?),
         _ => {}
     }
     Ok(())

@@ -16,4 +16,5 @@ mod repair;
 mod segments;
 mod steps;
 mod totals;
+mod trash;
 mod xattrs;

@@ -147,7 +147,10 @@ fn hard_links_share_the_inode() {
         refused!(fx.ns.link(file, dir, b"b"), MetaError::Exists);
         refused!(fx.ns.link(dir, ROOT, b"c"), MetaError::NotPermitted(_));
         refused!(fx.ns.link(InodeNo(999), ROOT, b"c"), MetaError::NotFound);
-        assert_eq!(fx.ns.unlink(ROOT, b"a").unwrap(), Unlinked { ino: file, nlink: 1, kind: Kind::File });
+        assert_eq!(
+            fx.ns.unlink(ROOT, b"a").unwrap(),
+            Unlinked { ino: file, nlink: 1, kind: Kind::File, kept: None }
+        );
         assert_eq!(fx.ns.lookup(dir, b"b").unwrap().nlink, 1);
         assert!(fx.ns.orphans().unwrap().is_empty());
     });
@@ -179,7 +182,7 @@ fn only_empty_directories_can_be_removed() {
         refused!(fx.ns.rmdir(dir, b".."), MetaError::NotEmpty);
         fx.ns.unlink(dir, b"file").unwrap();
         assert_eq!(fx.attr(ROOT).nlink, 3);
-        assert_eq!(fx.ns.rmdir(ROOT, b"dir").unwrap(), dir);
+        assert_eq!(fx.ns.rmdir(ROOT, b"dir").unwrap().ino, dir);
         assert_eq!(fx.attr(ROOT).nlink, 2);
         assert_eq!(fx.attr(dir).nlink, 0);
         // Still open somewhere, but nothing can be made in it.

@@ -46,12 +46,12 @@ fn replacing_unlinks_the_target_and_keeps_its_position() {
         let cookie = fx.list(ROOT, 0)[1].0;
         refused!(fx.ns.rename(ROOT, b"first", ROOT, b"target", NoReplace), MetaError::Exists);
         let renamed = fx.ns.rename(ROOT, b"first", ROOT, b"target", Replace).unwrap();
-        assert_eq!(renamed.replaced, Some(Unlinked { ino: target, nlink: 1, kind: Kind::File }));
+        assert_eq!(renamed.replaced, Some(Unlinked { ino: target, nlink: 1, kind: Kind::File, kept: None }));
         assert_eq!(fx.names(ROOT), ["target", "last", "also"]);
         assert_eq!(fx.list(ROOT, 0)[0].0, cookie);
         assert_eq!(fx.ns.lookup(ROOT, b"target").unwrap().ino, first);
         let renamed = fx.ns.rename(ROOT, b"target", ROOT, b"also", Replace).unwrap();
-        assert_eq!(renamed.replaced, Some(Unlinked { ino: target, nlink: 0, kind: Kind::File }));
+        assert_eq!(renamed.replaced, Some(Unlinked { ino: target, nlink: 0, kind: Kind::File, kept: None }));
         assert_eq!(fx.ns.orphans().unwrap(), [target]);
     });
 }
@@ -67,7 +67,10 @@ fn kinds_must_match() {
         refused!(fx.ns.rename(ROOT, b"dir", ROOT, b"file", Replace), MetaError::NotDirectory);
         refused!(fx.ns.rename(ROOT, b"dir", ROOT, b"full", Replace), MetaError::NotEmpty);
         let renamed = fx.ns.rename(ROOT, b"full", ROOT, b"dir", Replace).unwrap();
-        assert_eq!(renamed.replaced, Some(Unlinked { ino: dir, nlink: 0, kind: Kind::Directory }));
+        assert_eq!(
+            renamed.replaced,
+            Some(Unlinked { ino: dir, nlink: 0, kind: Kind::Directory, kept: None })
+        );
         assert_eq!(fx.attr(ROOT).nlink, 3);
         assert_eq!(fx.names(full), ["x"]);
     });

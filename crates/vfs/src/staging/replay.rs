@@ -1,5 +1,7 @@
 //! What an earlier mount has left to be stored.
 
+use std::sync::atomic::Ordering;
+
 use headrace_meta::{Kind, MetaError, Time};
 
 use super::directory::{Directory, Name};
@@ -36,6 +38,8 @@ impl Vfs {
                 Found::Ours { committed } => {
                     bytes += stamp.allocated;
                     let inode = self.pin(name.ino)?;
+                    // One that is kept although it was deleted is stored as any other.
+                    inode.unlinked.store(false, Ordering::Relaxed);
                     self.staging.add(&mut inode.state.lock(), Staged::found(*name, stamp, committed));
                     self.staging.enqueue(name.ino);
                 }
@@ -68,7 +72,10 @@ impl Vfs {
             Err(MetaError::NotFound | MetaError::Stale) => return Ok(Found::Nobodys),
             Err(error) => return Err(error.into()),
         };
-        if attr.kind != Kind::File || Name::of(&attr) != name || attr.nlink == 0 {
+        if attr.kind != Kind::File
+            || Name::of(&attr) != name
+            || (attr.nlink == 0 && !self.meta().is_kept(name.ino)?)
+        {
             return Ok(Found::Nobodys);
         }
         let newest = Time { secs: stamp.mtime.secs.saturating_add(SLACK), ..stamp.mtime };

@@ -75,7 +75,11 @@ pub(super) async fn check(
     let mut orphans = Vec::new();
     for ino in volume.meta.orphans()? {
         if walk.is_new(ino, &mut linked)? {
-            orphans.push((ino, format!("(unlinked) inode {ino}")));
+            let name = match volume.meta.path_of(ino)? {
+                Some(path) => format!("{} (in the trash)", printable(&path)),
+                None => format!("(unlinked) inode {ino}"),
+            };
+            orphans.push((ino, name));
         }
     }
     walk.files(orphans, recorder).await

@@ -86,6 +86,7 @@ fn explain(kind: &ProblemKind) -> (&'static str, &'static str) {
         ProblemKind::Unreachable(_) => ("unreachable", RESTORE),
         ProblemKind::DirectoryShape(_) => ("directory-shape", RESTORE),
         ProblemKind::Orphan(_) => ("orphan", HARMLESS),
+        ProblemKind::Trash(_) => ("trash", HARMLESS),
         ProblemKind::DirectoryTotals(_) => ("directory-totals", HARMLESS),
         ProblemKind::Counters => ("counters", HARMLESS),
         ProblemKind::Allocated(_) => ("allocated", HARMLESS),

@@ -116,6 +116,8 @@ pub struct FsckReport {
     pub directories: u64,
     /// Unlinked files that wait to be reclaimed.
     pub unlinked: u64,
+    /// Those among them that are kept in the trash.
+    pub kept: u64,
     /// Extents.
     pub extents: u64,
     /// Bytes of file data, holes not counted.
@@ -173,6 +175,7 @@ impl FsckReport {
         self.inodes = summary.inodes;
         self.directories = summary.directories;
         self.unlinked = summary.orphans;
+        self.kept = summary.kept;
         self.extents = summary.extents;
         self.bytes = summary.bytes;
         self.inline_values = summary.inline_values;

@@ -31,8 +31,8 @@ use policy::{Sighting, Verdict, is_dead_long_enough, judge};
 
 /// Segments handled at once: bounds memory, and what one crash leaves to do again.
 const BATCH: usize = 1000;
-/// Deletes in flight.
-const CONCURRENCY: usize = 16;
+/// Deletes in flight: at 20 ms each, 25 GiB of segments a second.
+const CONCURRENCY: usize = 32;
 /// Objects named by a dry run, at most.
 pub const NAMED_MAX: usize = 10_000;
 

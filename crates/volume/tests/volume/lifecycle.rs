@@ -375,6 +375,8 @@ async fn a_read_only_volume_is_not_changed() {
     headrace_volume::gc(&volume, headrace_volume::DEFAULT_GRACE, true, &silent).await.unwrap();
     drop(volume);
     let volume = place.open().await.unwrap();
+    assert_eq!(volume.meta.orphans().unwrap(), [ino], "opening waits for no deleted file");
+    volume.reclaim_orphans().unwrap();
     assert_eq!(volume.meta.orphans().unwrap(), []);
 }
 

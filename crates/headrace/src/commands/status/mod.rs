@@ -143,6 +143,10 @@ fn render(status: &Value) -> String {
     if log.is_object() {
         fields.add("in the bucket", shipped(log)).add("epoch", epoch(log));
     }
+    let trash = &status["figures"]["trash"];
+    if trash["keep_secs"].is_number() || trash["files"].as_u64() > Some(0) {
+        fields.add("trash", trashed(trash));
+    }
     let scrub = &status["figures"]["scrub"];
     if scrub.is_object() {
         fields.add("scrub", scrubbed(scrub));
@@ -241,6 +245,17 @@ fn shipped(log: &Value) -> String {
 }
 
 /// How far reading everything again is.
+/// What was deleted and is kept.
+fn trashed(trash: &Value) -> String {
+    let held = |name: &str| trash.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let keep = match trash.get("keep_secs").and_then(Value::as_f64).map(Duration::try_from_secs_f64) {
+        Some(Ok(time)) => format!("kept for {}", humantime::format_duration(time)),
+        _ => "off now, kept from before".to_owned(),
+    };
+    let files = human::plural(held("files"), "file or directory", "files and directories");
+    format!("{files}, {}, {keep}", human::bytes(held("bytes")))
+}
+
 fn scrubbed(scrub: &Value) -> String {
     let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or(0);
     let ago = |secs: u64| {

@@ -63,6 +63,22 @@ pub enum Request {
         /// Most bytes to fetch a second; `None`: as fast as it goes.
         rate: Option<u64>,
     },
+    /// What was deleted at or below a path and is kept, in parts: [`crate::daemon::trash::Part`].
+    Deleted {
+        /// Names from the root of the volume.
+        below: Vec<Vec<u8>>,
+    },
+    /// Bring back what was deleted: [`crate::daemon::trash::Back`].
+    RestoreFile {
+        /// Its path then: names from the root of the volume.
+        path: Vec<Vec<u8>>,
+        /// Its inode, if not the one deleted last.
+        version: Option<u64>,
+        /// Where to, if not there.
+        to: Option<Vec<Vec<u8>>>,
+    },
+    /// Delete for good what is kept: [`crate::daemon::trash::Emptied`].
+    EmptyTrash,
     /// Flush, unmount, end.
     Shutdown {
         /// Detach even if in use.
@@ -143,6 +159,9 @@ mod tests {
             Request::Info { ino: u64::MAX },
             Request::Warm { work: Work::Pin, files: vec![1, u64::MAX], rate: Some(1 << 20) },
             Request::Warm { work: Work::Check, files: Vec::new(), rate: None },
+            Request::Deleted { below: vec![b"a\xff".to_vec()] },
+            Request::RestoreFile { path: vec![b"a".to_vec()], version: Some(7), to: None },
+            Request::EmptyTrash,
             Request::Shutdown { lazy: false, leave: true },
         ] {
             let text = serde_json::to_string(&request).unwrap();

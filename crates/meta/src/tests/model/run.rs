@@ -120,7 +120,7 @@ impl Run {
             }
             Operation::Rmdir { dir, name: number } => {
                 let (dir, name) = (self.dir(dir), name(number));
-                let real = self.fx.ns.rmdir(dir, name.as_bytes());
+                let real = self.fx.ns.rmdir(dir, name.as_bytes()).map(|removed| removed.ino);
                 let removed = self.model.remove(dir, &name, true);
                 prop_assert_eq!(same(real, removed.is_some())?, removed);
             }

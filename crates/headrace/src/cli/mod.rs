@@ -6,6 +6,7 @@ pub mod cache;
 pub mod command;
 pub mod objbench;
 pub mod settings;
+pub mod trash;
 pub mod url;
 pub mod values;
 

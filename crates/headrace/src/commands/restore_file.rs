@@ -1,7 +1,7 @@
 //! `headrace restore-file`
 
 use super::{Call, progress};
-use crate::cli::command::RestoreFileCommand;
+use crate::cli::trash::RestoreFileCommand;
 use crate::daemon::control::client::Client;
 use crate::daemon::control::protocol::Request;
 use crate::daemon::find;

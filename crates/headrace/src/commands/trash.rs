@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::stop::Stop;
 use super::{Call, progress};
-use crate::cli::command::{TrashCommand, TrashEmptyCommand, TrashListCommand};
+use crate::cli::trash::{TrashCommand, TrashEmptyCommand, TrashListCommand};
 use crate::daemon::control::client::Client;
 use crate::daemon::control::protocol::Request;
 use crate::daemon::find;

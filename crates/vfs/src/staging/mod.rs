@@ -66,7 +66,7 @@ pub(crate) struct Staging {
     /// Those of which everything is stored and committed.
     stored: Mutex<Vec<InodeNo>>,
     /// Those whose files are deleted.
-    doomed: Mutex<Vec<Box<Staged>>>,
+    doomed: Mutex<Vec<Staged>>,
     files: AtomicU64,
     bytes: AtomicU64,
     /// Whether the disk has room.
@@ -210,8 +210,8 @@ impl Staging {
     }
 
     /// A file is not staged any more.
-    fn take(&self, ino: InodeNo, state: &mut FileState) -> Option<Box<Staged>> {
-        let mut staged = state.staged.take()?;
+    fn take(&self, ino: InodeNo, state: &mut FileState) -> Option<Staged> {
+        let mut staged = *state.staged.take()?;
         self.count(&mut staged, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.open.lock().remove(&ino);
@@ -221,7 +221,7 @@ impl Staging {
     }
 
     /// Removes a local file, or keeps it for another file if nobody else has it.
-    fn remove(&self, mut staged: Box<Staged>) {
+    fn remove(&self, mut staged: Staged) {
         let Some(directory) = &self.directory else { return };
         // Opened if it is not.
         let _ = staged.open(directory);

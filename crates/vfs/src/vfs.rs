@@ -97,7 +97,7 @@ impl Vfs {
         let (streams, others) = (plan.streams, plan.reads - plan.streams);
         let limits = Limits { memory: streams, request_max: LARGEST_FETCH, requests: FETCHES };
         let tuning = Tuning { fixed: options.fixed_reads, ..Tuning::default() };
-        let staging = Staging::open(&options, volume.state_dir.writeback())?;
+        let staging = Staging::open(&options, volume.state_dir.writeback(), plan.open_files / 2)?;
         let vfs = Arc::new_cyclic(|vfs| Vfs {
             lender: Arc::default(),
             fetcher: Fetcher::start(Weak::clone(vfs), runtime.clone(), limits, tuning),

@@ -36,8 +36,6 @@ use crate::inode::FileState;
 use crate::options::VfsOptions;
 use directory::Directory;
 
-/// Staged files at most: each takes memory until it is stored.
-const FILES: u64 = 1 << 17;
 /// A part of the disk, of which this much stays free: one in so many.
 const FREE_PART: u64 = 10;
 /// What is kept for metadata: one part in so many of the disk, and so many bytes at most.
@@ -50,6 +48,8 @@ const LITTLE: u64 = 4 << 20;
 pub(crate) struct Staging {
     /// Whether there are to be new ones.
     takes_new: bool,
+    /// How many there may be before there are no new ones: each takes memory, as an open file does.
+    files_limit: u64,
     /// Bytes that they may take on the disk before there are no new ones.
     limit: Option<u64>,
     /// Bytes of them that are stored in a second at most.
@@ -66,7 +66,7 @@ pub(crate) struct Staging {
     /// Those of which everything is stored and committed.
     stored: Mutex<Vec<InodeNo>>,
     /// Those whose files are deleted.
-    doomed: Mutex<Vec<Box<Staged>>>,
+    doomed: Mutex<Vec<Staged>>,
     files: AtomicU64,
     bytes: AtomicU64,
     /// Whether the disk has room.
@@ -82,11 +82,11 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// The one in `path`.
+    /// The one in `path`, with so many files at most.
     ///
     /// # Errors
     /// The directory cannot be made or opened.
-    pub(crate) fn open(options: &VfsOptions, path: PathBuf) -> Result<Staging> {
+    pub(crate) fn open(options: &VfsOptions, path: PathBuf, files_limit: u64) -> Result<Staging> {
         let takes_new = options.writeback.is_some() && !options.read_only;
         let place = path.display().to_string();
         let directory = Directory::open(path, takes_new).map_err(|error| {
@@ -96,6 +96,7 @@ impl Staging {
         })?;
         let staging = Staging {
             takes_new,
+            files_limit,
             limit: options.writeback.and_then(|writeback| writeback.limit),
             rate: options.writeback.and_then(|writeback| writeback.rate),
             directory,
@@ -130,7 +131,7 @@ impl Staging {
     fn has_room(&self) -> bool {
         self.takes_new
             && self.room.load(Ordering::Relaxed)
-            && self.files.load(Ordering::Relaxed) < FILES
+            && self.files.load(Ordering::Relaxed) < self.files_limit
             && self.limit.is_none_or(|limit| self.bytes.load(Ordering::Relaxed) < limit)
     }
 
@@ -210,8 +211,8 @@ impl Staging {
     }
 
     /// A file is not staged any more.
-    fn take(&self, ino: InodeNo, state: &mut FileState) -> Option<Box<Staged>> {
-        let mut staged = state.staged.take()?;
+    fn take(&self, ino: InodeNo, state: &mut FileState) -> Option<Staged> {
+        let mut staged = *state.staged.take()?;
         self.count(&mut staged, 0);
         self.files.fetch_sub(1, Ordering::Relaxed);
         self.open.lock().remove(&ino);
@@ -221,7 +222,7 @@ impl Staging {
     }
 
     /// Removes a local file, or keeps it for another file if nobody else has it.
-    fn remove(&self, mut staged: Box<Staged>) {
+    fn remove(&self, mut staged: Staged) {
         let Some(directory) = &self.directory else { return };
         // Opened if it is not.
         let _ = staged.open(directory);

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use headrace_cache::disk::is_open_elsewhere;
+use headrace_kv::CommitSeq;
 use headrace_meta::{Attr, Time};
 
 use super::directory::{self, Directory, Name};
@@ -27,6 +28,8 @@ pub(crate) struct Staged {
     pub(super) mappable: bool,
     /// Some of its bytes may have been committed.
     pub(super) committed: bool,
+    /// Where metadata was when storing it last ended.
+    pub(super) stored_at: CommitSeq,
     /// Bytes counted for it in [`super::Staging`].
     pub(super) counted: u64,
 }
@@ -44,6 +47,7 @@ impl Staged {
             named: false,
             mappable: false,
             committed: false,
+            stored_at: CommitSeq(0),
             counted: 0,
         })
     }
@@ -60,6 +64,7 @@ impl Staged {
             named: true,
             mappable: true,
             committed,
+            stored_at: CommitSeq(0),
             counted: 0,
         }
     }

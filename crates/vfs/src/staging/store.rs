@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use headrace_kv::CommitSeq;
 use headrace_meta::{DataCommit, SetAttr, Time};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -73,11 +74,12 @@ impl Vfs {
                     return Ok(());
                 }
                 Task::Remove { durable } => {
+                    let engine = &self.volume.engine;
+                    let upto = engine.position();
                     if durable {
-                        let engine = &self.volume.engine;
-                        engine.durable(engine.position()).await?;
+                        engine.durable(upto).await?;
                     }
-                    return self.remove_staged(inode);
+                    return self.remove_staged(inode, upto);
                 }
             }
             asked = false;
@@ -101,14 +103,18 @@ impl Vfs {
             return Ok(());
         }
         let engine = &self.volume.engine;
-        if let Err(error) = engine.durable(engine.position()).await {
+        let upto = engine.position();
+        if let Err(error) = engine.durable(upto).await {
             self.staging.stored.lock().extend(stored);
             self.staging.doomed.lock().extend(doomed);
             return Err(error.into());
         }
         for ino in stored {
-            if let Some(inode) = self.inodes.find(ino) {
-                self.remove_staged(&inode)?;
+            if let Some(inode) = self.inodes.find(ino)
+                && let Err(error) = self.remove_staged(&inode, upto)
+            {
+                tracing::error!(%ino, %error, "cannot finish a file that is written back; trying again");
+                self.staging.watch(ino);
             }
         }
         let vfs = Arc::clone(self);
@@ -121,10 +127,15 @@ impl Vfs {
         removed.map_err(|error| Error::Internal(format!("removing local files failed: {error}")))?
     }
 
-    /// Removes the local copy, unless something has happened to the file meanwhile.
-    fn remove_staged(&self, inode: &Inode) -> Result<()> {
+    /// Removes the local copy, unless something has happened to the file meanwhile. Metadata is durable `upto` there.
+    fn remove_staged(&self, inode: &Inode, upto: CommitSeq) -> Result<()> {
         {
             let mut state = inode.state.lock();
+            if state.staged.as_ref().is_some_and(|staged| staged.stored_at > upto) {
+                // It was changed and stored again meanwhile.
+                self.staging.stored.lock().push(inode.ino);
+                return Ok(());
+            }
             match self.task(inode, &mut state, false)? {
                 Task::Remove { .. } => {}
                 // Who has it open sees to it.
@@ -185,6 +196,7 @@ impl Vfs {
     fn stored_staged(&self, inode: &Inode, whole: bool) {
         if let Some(staged) = &mut inode.state.lock().staged {
             staged.life.end(whole);
+            staged.stored_at = self.volume.engine.position();
             staged.close();
         }
         self.staging.changed.notify_waiters();

@@ -113,6 +113,7 @@ impl<'v> Mounted<'v> {
             assert!(finished.status.success(), "{finished}\n--- log\n{}", self.volume.log());
             self.live = false;
             self.assert_gone();
+            self.volume.empty_cache();
         }
     }
 

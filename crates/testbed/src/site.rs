@@ -120,6 +120,8 @@ impl Site {
         });
         let finished = asked.unwrap_or_else(ask);
         assert!(finished.status.success(), "{finished}\n--- log\n{}", self.log());
+        // What is read next is to come from the store.
+        let _ = std::fs::remove_dir_all(self.dir.join("cache"));
     }
 
     /// Whether the volume is mounted here, dead or alive.

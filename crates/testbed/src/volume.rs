@@ -145,12 +145,26 @@ impl TestVolume {
         vars.push(("HEADRACE_RUNTIME_DIR".into(), self.dir.path().join("run").into()));
         if self.server.is_some() {
             // Only what is far away is cached without being asked for.
-            vars.push(("HEADRACE_CACHE_DIR".into(), self.dir.path().join("cache").into()));
+            vars.push(("HEADRACE_CACHE_DIR".into(), self.cache_dir().into()));
             // However full the machine is.
             vars.push(("HEADRACE_CACHE_FREE".into(), "64M".into()));
         }
         vars.extend(self.extra_env.iter().cloned());
         vars
+    }
+
+    fn cache_dir(&self) -> PathBuf {
+        self.dir.path().join("cache")
+    }
+
+    /// Forgets what is cached where nothing else is said: what is written is cached too, and tests are to read what is stored.
+    pub(crate) fn empty_cache(&self) {
+        match std::fs::remove_dir_all(self.cache_dir()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                panic!("emptying the cache: {error}")
+            }
+            _ => {}
+        }
     }
 
     /// A command of the program on this volume; `--state-dir` and credentials come through the environment.

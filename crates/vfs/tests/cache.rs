@@ -145,6 +145,35 @@ fn small_files_are_kept_by_the_segments_they_are_in() {
 }
 
 #[test]
+fn short_files_that_were_written_here_need_no_store() {
+    let (rig, _cache) = rig(&FormatOptions::default(), None);
+    // In the metadata at first, and not.
+    let sizes = (0..200).map(|n| 1000 + n * 300).chain([65_537, 100_000, 700_000, 4 << 20]);
+    let data: Vec<Vec<u8>> = sizes.enumerate().map(|(seed, len)| pattern(seed as u64, len)).collect();
+    let vfs = rig.open();
+    for (number, data) in data.iter().enumerate() {
+        let file = File::create(&rig, &vfs, &format!("f{number}"));
+        file.write(0, data);
+        file.flush().expect("flush");
+        file.release();
+    }
+    rig.runtime.block_on(async {
+        vfs.flush_all().await.expect("flush");
+        assert_eq!(vfs.pack(u64::MAX).await.expect("packed").moved, 200);
+    });
+    rig.close(vfs);
+    let vfs = rig.open();
+    let gone = StoreGone::new(&rig);
+    for (number, data) in data.iter().enumerate() {
+        let file = File::open(&rig, &vfs, &format!("f{number}"));
+        assert!(&read_all(&file, data.len()) == data, "file {number}");
+        file.release();
+    }
+    drop(gone);
+    rig.close(vfs);
+}
+
+#[test]
 fn bits_that_flip_on_the_disk_are_found_and_fetched_again() {
     let (rig, cache) = rig(&small_segments(), None);
     let data = pattern(2, 8 * MIB);

@@ -45,7 +45,7 @@ pub use info::{InodeInfo, describe};
 pub use log::{Durability, Log, LogState, LogStatus};
 pub use open::Volume;
 pub use options::{DEFAULT_LEASE, DEFAULT_MEMORY, DEFAULT_RETENTION, OpenOptions};
-pub use pack::{PackPlanner, PackReport, PackStep, pack};
+pub use pack::{PackPlanner, PackReport, PackStep, pack, pack_telling};
 pub use pending::{PendingSegment, PendingSegments};
 pub use progress::{Progress, ProgressFn, Unit};
 pub use read::read_extent;

@@ -95,6 +95,7 @@ pub(crate) struct Rewriter<'a> {
     now: SystemTime,
     open: Option<Open>,
     done: Rewritten,
+    put: Option<&'a (dyn Fn(SegmentId, &Bytes) + Sync)>,
 }
 
 /// The segment being built.
@@ -116,7 +117,12 @@ impl Open {
 impl<'a> Rewriter<'a> {
     /// `now` goes into the new segments' ids.
     pub fn new(volume: &'a Volume, now: SystemTime) -> Rewriter<'a> {
-        Rewriter { volume, now, open: None, done: Rewritten::default() }
+        Rewriter { volume, now, open: None, done: Rewritten::default(), put: None }
+    }
+
+    /// Has `put` told of each segment that is put and used, with its object.
+    pub fn telling(self, put: &'a (dyn Fn(SegmentId, &Bytes) + Sync)) -> Rewriter<'a> {
+        Rewriter { put: Some(put), ..self }
     }
 
     /// Adds a piece; puts the segment when it is full. At most a segment and a piece are held in memory.
@@ -165,7 +171,7 @@ impl<'a> Rewriter<'a> {
         self.volume.describe(&mut builder);
         let body = builder.finish();
         let stored = body.len() as u64;
-        self.volume.store.put(&id.object_key(), body).await?;
+        self.volume.store.put(&id.object_key(), body.clone()).await?;
         self.done.segments += 1;
         self.done.stored_bytes += stored;
         let mut moved = 0;
@@ -182,6 +188,11 @@ impl<'a> Rewriter<'a> {
             }
         }
         self.done.moved += moved;
+        if moved > 0
+            && let Some(put) = self.put
+        {
+            put(id, &body);
+        }
         if moved == 0 && self.volume.meta.segment(id)?.is_none() {
             // Nobody wanted it and nobody knows it: not worth a wait for garbage collection.
             if let Err(error) = self.volume.store.delete(&id.object_key()).await {

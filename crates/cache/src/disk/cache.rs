@@ -107,19 +107,24 @@ impl DiskCache {
         cache
     }
 
-    fn place(&self, key: Key) -> Option<&Place> {
+    fn home(&self, key: Key) -> Option<&Place> {
         // Rendezvous hashing (Thaler and Ravishankar, 1998).
         self.places.iter().filter(|place| !place.lane.is_failed()).max_by_key(|place| key.hash(place.seed))
     }
 
+    /// The directory for `key`; `None` if there is none.
+    pub(super) fn place(&self, key: Key) -> Option<&Directory> {
+        self.home(key).map(|place| &*place.directory)
+    }
+
     /// What is cached of `key`, if anything. Asks the index if the entry is not open.
     pub fn find(&self, key: Key) -> Option<Arc<Entry>> {
-        self.place(key)?.directory.entry(key, false)
+        self.place(key)?.entry(key, false)
     }
 
     /// What is cached of `key`, or a new entry. `None`: there is no directory for it.
     pub fn find_or_make(&self, key: Key) -> Option<Arc<Entry>> {
-        self.place(key)?.directory.entry(key, true)
+        self.place(key)?.entry(key, true)
     }
 
     /// Bytes of `range` of `key` have changed, or may have.

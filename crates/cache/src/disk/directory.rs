@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::entry::Entry;
 use super::index::{Index, IndexError, Sums};
@@ -130,7 +130,7 @@ impl Directory {
         }
     }
 
-    fn file_path(&self, key: Key) -> PathBuf {
+    pub(super) fn file_path(&self, key: Key) -> PathBuf {
         let shard = key.hash(0) % u64::from(SHARDS);
         self.lane.path.join(DATA).join(format!("{shard:02x}")).join(key.file_name())
     }
@@ -202,6 +202,12 @@ impl Directory {
             }
             opened => opened,
         }
+    }
+
+    /// The table of entries, if there may be one more.
+    pub(super) fn room_for_entry(&self) -> Option<MutexGuard<'_, HashMap<Key, Arc<Entry>>>> {
+        let entries = self.entries.lock();
+        (!self.lane.is_failed() && entries.len() < self.most_entries).then_some(entries)
     }
 
     /// An entry that is open.

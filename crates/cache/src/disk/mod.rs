@@ -5,13 +5,14 @@
 //! carries the *print* of the extents it was filled from: segments never change and their ids are never used again, so bytes are good
 //! for as long as the print is that of the file's extents now, whatever happened in between, crashes and restores included.
 //!
-//! Files are only ever filled in where nothing was, and punched or removed; so what is present is right or, if the disk has lost
+//! Files are only ever filled in where nothing was, or come as they are with all that is in them ([`Adoption`]), and are punched or removed; so what is present is right or, if the disk has lost
 //! it, found out by its checksum when it is first used after a start. The index is synced, a second behind; files are for one reason only:
 //! what the disk refuses would turn into zeros while it is used ([`Entry::sync`]).
 //!
 //! [`DiskCache`] is the whole; a [`directory`](self) is one disk of it, with an index, a lock and a thread of its own, so that a
 //! disk that hangs or fails takes nothing else with it. Decisions are in [`presence`], [`room`] and [`victim`], without I/O.
 
+mod adoption;
 mod cache;
 mod directory;
 mod entry;
@@ -27,6 +28,7 @@ mod room;
 mod victim;
 mod worker;
 
+pub use adoption::Adoption;
 pub use cache::{DirectoryOptions, DirectoryStatus, DiskCache, DiskOptions};
 pub use entry::{Entry, Hit, Pass, Readiness};
 pub use fill::Filling;

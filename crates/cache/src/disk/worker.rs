@@ -34,6 +34,8 @@ const EXPIRY: Duration = Duration::from_secs(60);
 pub(super) enum Job {
     /// Write what came.
     Fill(Fill),
+    /// An entry has come with all that is in it, in these chunks.
+    Adopted(Arc<Entry>, Vec<u32>),
     /// The index is to know of a chunk as it is now.
     Dirty(Arc<Entry>, u32),
     /// A chunk is gone: free its space.
@@ -133,6 +135,12 @@ impl Worker {
         }
         match job {
             Job::Fill(fill) => self.fill(&fill),
+            Job::Adopted(entry, chunks) => {
+                if self.unsynced.len() < UNSYNCED {
+                    self.unsynced.entry(entry.key()).or_default();
+                }
+                chunks.into_iter().for_each(|chunk| self.dirty(Arc::clone(&entry), chunk));
+            }
             Job::Dirty(entry, chunk) => self.dirty(entry, chunk),
             Job::Punch(entry, chunk) => self.punch(entry, chunk),
             Job::Gone(entry) => {

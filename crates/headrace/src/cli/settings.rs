@@ -208,7 +208,7 @@ pub struct MountSettings {
     pub writeback: Option<Switch>,
 
     /// How much of --writeback may wait on this machine's disk before new files go to the store directly [default: what leaves a
-    /// tenth of the disk free]
+    /// twentieth of the disk free]
     #[arg(long, value_name = "SIZE")]
     pub writeback_size: Option<ByteSize>,
 

@@ -1,6 +1,7 @@
 //! Writing back on real mounts: new files that are on this machine's disk first and stored behind that.
 
 mod behaviour;
+mod cached;
 mod leftover;
 mod limits;
 

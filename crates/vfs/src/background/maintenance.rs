@@ -5,7 +5,9 @@ use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
 use headrace_volume::gc::gc_dead;
-use headrace_volume::{Compactor, PackPlanner, PackStep, compact_chunk, gc, pack};
+use headrace_volume::{
+    Compactor, PackPlanner, PackReport, PackStep, VolumeError, compact_chunk, gc, pack_telling,
+};
 
 use crate::vfs::Vfs;
 
@@ -40,6 +42,16 @@ pub(super) fn run(weak: Weak<Vfs>) {
         });
         let wait = work.step(&vfs);
         vfs.background.maintenance.wait(wait);
+    }
+}
+
+impl Vfs {
+    /// Moves up to `max_bytes` of small files' data out of the metadata into segments, and keeps these in the cache.
+    ///
+    /// # Errors
+    /// The store or the metadata fails. What was moved is moved.
+    pub async fn pack(&self, max_bytes: u64) -> Result<PackReport, VolumeError> {
+        pack_telling(&self.volume, max_bytes, &|segment, object| self.keep_packed(segment, object)).await
     }
 }
 
@@ -80,7 +92,7 @@ impl Maintenance {
     }
 
     fn pack(&mut self, vfs: &Vfs, max_bytes: u64) {
-        match vfs.background.until_stopped(&vfs.runtime, pack(&vfs.volume, max_bytes)) {
+        match vfs.background.until_stopped(&vfs.runtime, vfs.pack(max_bytes)) {
             None => {}
             Some(Ok(report)) => {
                 tracing::debug!(?report, "packed small files");

@@ -9,9 +9,14 @@ use headrace_cache::disk::{Entry, Filling, Hit, Key};
 use headrace_layout::{ExtentMap, InodeNo, SegmentId};
 
 use super::print::print;
-use crate::inode::Inode;
+use crate::inode::dirty::BatchId;
+use crate::inode::{FileState, Inode};
 use crate::vfs::Vfs;
 
+/// Files up to this length are kept when they are written, bytes: beginning to fetch one takes longer than the rest of it.
+const KEEP_WRITTEN: u64 = 4 << 20;
+/// Bytes handed to the cache at a time, each of which may be left out.
+const PIECE: usize = 1 << 20;
 /// A disk that takes longer is done without for this read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -111,12 +116,47 @@ impl Vfs {
         self.read_hit(entry.find(range, &|_| Some(0))?).await
     }
 
+    /// The bytes of a batch that is being committed, if it is all of a file and little enough to be kept: a short file costs a request more
+    /// than it costs a local disk.
+    pub(crate) fn whole_and_short(&self, state: &FileState, id: BatchId) -> Option<Vec<Bytes>> {
+        let short = u64::from(self.volume.superblock.inline_max) + 1..=KEEP_WRITTEN;
+        if self.cache.is_none() || !short.contains(&state.size) || state.staged.is_some() {
+            return None;
+        }
+        match &state.dirty.batch(id)?.runs()[..] {
+            [(0, pieces)] => {
+                let bytes: Vec<Bytes> = pieces.iter().map(|(_, bytes)| bytes.clone()).collect();
+                (bytes.iter().map(|bytes| bytes.len() as u64).sum::<u64>() == state.size).then_some(bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the content of a file that was just committed, as far as the disk keeps up. To be called while no more of it is committed.
+    pub(crate) fn keep_written(&self, ino: InodeNo, content: &[Bytes]) {
+        let Some(print) = self.print_of(ino, 0) else { return };
+        let Some(mut filling) = self.fill_file(ino, 0, vec![(0, print)]) else { return };
+        content.iter().for_each(|bytes| filling.push(bytes));
+    }
+
     /// Keeps stored bytes of a segment of `len` bytes.
     pub(crate) fn keep_segment(&self, segment: SegmentId, len: u64, offset: u64, bytes: &Bytes) {
         let Some(cache) = &self.cache else { return };
         let Some(entry) = cache.disk.find_or_make(Key::Segment(segment)) else { return };
         let prints = vec![((offset / headrace_cache::disk::CHUNK) as u32, 0)];
         Filling::new(entry, offset, prints, Some(len)).push(bytes);
+    }
+
+    /// Keeps a segment that small files were just packed into, as far as the disk keeps up: they are likely to be read soon.
+    pub(crate) fn keep_packed(&self, segment: SegmentId, object: &Bytes) {
+        let len = object.len() as u64;
+        let Some(cache) = &self.cache else { return };
+        let Some(entry) = cache.disk.find_or_make(Key::Segment(segment)) else { return };
+        let chunks = 0..len.div_ceil(headrace_cache::disk::CHUNK) as u32;
+        let mut filling = Filling::new(entry, 0, chunks.map(|chunk| (chunk, 0)).collect(), Some(len));
+        (0..object.len()).step_by(PIECE).for_each(|at| {
+            filling.push(&object.slice(at..(at + PIECE).min(object.len())));
+        });
     }
 
     /// What is kept of a segment turned out to be wrong.

@@ -192,11 +192,15 @@ impl Vfs {
             match self.meta().commit_write_counting(inode.ino, &commit).map_err(Error::from) {
                 Ok((_, chunks)) => {
                     self.background.chunks_written(inode.ino, &chunks);
-                    self.batch_committed(inode, id, mtime, &stored.attempts, in_store);
+                    let whole = self.batch_committed(inode, id, mtime, &stored.attempts, in_store);
+                    // Before anything else of this file can be committed.
+                    if let Some(content) = whole.filter(|_| in_store) {
+                        self.keep_written(inode.ino, &content);
+                    }
                 }
                 // Deleted meanwhile: its bytes are nobody's; the object is found by garbage collection.
                 Err(error) if error.is_gone() => {
-                    self.batch_committed(inode, id, mtime, &stored.attempts, in_store)
+                    drop(self.batch_committed(inode, id, mtime, &stored.attempts, in_store));
                 }
                 Err(error) => {
                     let what = "commit written data";
@@ -230,6 +234,7 @@ impl Vfs {
         });
     }
 
+    /// Answers its bytes if they are worth to be kept.
     fn batch_committed(
         &self,
         inode: &Inode,
@@ -237,7 +242,7 @@ impl Vfs {
         mtime: Option<headrace_meta::Time>,
         attempts: &Attempts,
         stored: bool,
-    ) {
+    ) -> Option<Vec<Bytes>> {
         // What only went into metadata says nothing of the store.
         if stored || attempts.has_failed() {
             self.outage.success(attempts);
@@ -247,6 +252,7 @@ impl Vfs {
             state.content.changed_from(range.start);
             self.cached_bytes_changed(inode.ino, range);
         }
+        let whole = self.whole_and_short(&state, id);
         let released = state.dirty.committed(id);
         let part = state.parts.remove(&id);
         if state.mtime == mtime && state.dirty.is_clean() {
@@ -258,6 +264,7 @@ impl Vfs {
         drop(state);
         part.into_iter().for_each(|part| self.backpressure.committed(part));
         self.admission.release(released);
+        whole
     }
 }
 

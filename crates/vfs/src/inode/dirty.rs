@@ -186,9 +186,14 @@ impl DirtyBuffer {
         [of_batches, pending].into_iter().flatten().min()
     }
 
+    /// A batch that is not committed yet.
+    pub fn batch(&self, id: BatchId) -> Option<&Batch> {
+        self.batches.iter().find(|batch| batch.id == id)
+    }
+
     /// The bytes of a batch: from its first to its last one.
     pub fn range_of(&self, id: BatchId) -> Option<Range<u64>> {
-        let batch = self.batches.iter().find(|batch| batch.id == id)?;
+        let batch = self.batch(id)?;
         Some(batch.start()?..batch.end())
     }
 

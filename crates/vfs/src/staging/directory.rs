@@ -82,6 +82,11 @@ impl Directory {
         &self.path
     }
 
+    /// Where a file is.
+    pub fn path_of(&self, name: Name) -> PathBuf {
+        self.at(name)
+    }
+
     fn at(&self, name: Name) -> PathBuf {
         self.path.join(name.text())
     }

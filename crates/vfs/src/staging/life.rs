@@ -48,12 +48,14 @@ pub(super) struct Life {
     racy: bool,
     /// Somebody could change it since storing began.
     disturbed: bool,
+    /// How often somebody could.
+    changes: u64,
 }
 
 impl Life {
     /// A new file; `stored`: what metadata has of it already.
     pub fn new(stored: Option<Stamp>) -> Life {
-        Life { readers: 0, writers: 0, storing: None, stored, racy: false, disturbed: false }
+        Life { readers: 0, writers: 0, storing: None, stored, racy: false, disturbed: false, changes: 0 }
     }
 
     /// Somebody opens it.
@@ -67,9 +69,15 @@ impl Life {
     /// Its bytes may change from here on, or have changed.
     pub fn changed(&mut self) {
         self.disturbed = true;
+        self.changes += 1;
         if self.racy {
             self.stored = None;
         }
+    }
+
+    /// How often its bytes could change: while it is the same, and nobody has it open or mapped, they have not.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Somebody closes it.

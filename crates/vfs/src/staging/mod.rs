@@ -5,10 +5,12 @@
 //! with a write, and after a crash the local file is stored anew ([`replay`]). Metadata has the file's names and attributes from the beginning.
 //!
 //! The kernel tells nobody of what it writes by itself; what changed is seen by the local file's length and times. When to store and when to
-//! remove it is decided in [`life`]. Its bytes go the way of all written data from there on ([`store`]).
+//! remove it is decided in [`life`]. Its bytes go the way of all written data from there on ([`store`]), and the local file into the cache
+//! ([`finish`]).
 
 mod directory;
 mod file;
+mod finish;
 mod life;
 mod replay;
 mod run;
@@ -36,8 +38,8 @@ use crate::inode::FileState;
 use crate::options::VfsOptions;
 use directory::Directory;
 
-/// A part of the disk, of which this much stays free: one in so many.
-const FREE_PART: u64 = 10;
+/// A part of the disk, of which this much stays free: one in so many. Half of what the cache leaves free, which gives way for these files.
+const FREE_PART: u64 = 20;
 /// What is kept for metadata: one part in so many of the disk, and so many bytes at most.
 const RESERVE_PART: u64 = 16;
 const RESERVE_MAX: u64 = 256 << 20;

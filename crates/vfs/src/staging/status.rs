@@ -20,7 +20,7 @@ pub struct WritebackStatus {
     pub files: u64,
     /// Bytes they take on the disk.
     pub bytes: u64,
-    /// Bytes that they may take before new files go to the store directly; `None`: as many as leave a tenth of the disk free.
+    /// Bytes that they may take before new files go to the store directly; `None`: as many as leave a twentieth of the disk free.
     pub limit: Option<u64>,
     /// Bytes that are stored in a second at most; `None`: as many as the store takes.
     pub rate: Option<u64>,

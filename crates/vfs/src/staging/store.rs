@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_kv::CommitSeq;
 use headrace_meta::{DataCommit, SetAttr, Time};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -33,7 +32,7 @@ const TICK: Duration = Duration::from_millis(100);
 const GATHER: Duration = Duration::from_millis(200);
 
 /// What is to be done with a staged file, and with what.
-enum Task {
+pub(super) enum Task {
     Nothing,
     Store {
         file: Arc<File>,
@@ -79,79 +78,12 @@ impl Vfs {
                     if durable {
                         engine.durable(upto).await?;
                     }
-                    return self.remove_staged(inode, upto);
+                    let copy = self.copy_for_cache(inode).await;
+                    return self.remove_staged(inode, upto, copy);
                 }
             }
             asked = false;
         }
-    }
-
-    fn close_staged(&self, inode: &Inode) {
-        if let Some(staged) = &mut inode.state.lock().staged {
-            staged.close();
-        }
-    }
-
-    /// Removes the local copies of files of which everything was stored and committed, and of deleted ones, once that is durable.
-    ///
-    /// # Errors
-    /// What was committed cannot be made durable: they stay.
-    pub(crate) async fn remove_stored(self: &Arc<Self>) -> Result<()> {
-        let stored = std::mem::take(&mut *self.staging.stored.lock());
-        let doomed = std::mem::take(&mut *self.staging.doomed.lock());
-        if stored.is_empty() && doomed.is_empty() {
-            return Ok(());
-        }
-        let engine = &self.volume.engine;
-        let upto = engine.position();
-        if let Err(error) = engine.durable(upto).await {
-            self.staging.stored.lock().extend(stored);
-            self.staging.doomed.lock().extend(doomed);
-            return Err(error.into());
-        }
-        for ino in stored {
-            if let Some(inode) = self.inodes.find(ino)
-                && let Err(error) = self.remove_staged(&inode, upto)
-            {
-                tracing::error!(%ino, %error, "cannot finish a file that is written back; trying again");
-                self.staging.watch(ino);
-            }
-        }
-        let vfs = Arc::clone(self);
-        let remove = move || {
-            doomed.into_iter().for_each(|staged| vfs.staging.remove(staged));
-            // What is removed is not to come back after files were changed otherwise.
-            vfs.staging.sync_names()
-        };
-        let removed = self.runtime.spawn_blocking(remove).await;
-        removed.map_err(|error| Error::Internal(format!("removing local files failed: {error}")))?
-    }
-
-    /// Removes the local copy, unless something has happened to the file meanwhile. Metadata is durable `upto` there.
-    fn remove_staged(&self, inode: &Inode, upto: CommitSeq) -> Result<()> {
-        {
-            let mut state = inode.state.lock();
-            if state.staged.as_ref().is_some_and(|staged| staged.stored_at > upto) {
-                // It was changed and stored again meanwhile.
-                self.staging.stored.lock().push(inode.ino);
-                return Ok(());
-            }
-            match self.task(inode, &mut state, false)? {
-                Task::Remove { .. } => {}
-                // Who has it open sees to it.
-                Task::Nothing => return Ok(()),
-                Task::Store { .. } => {
-                    self.staging.enqueue(inode.ino);
-                    return Ok(());
-                }
-            }
-            state.size = state.staged.as_ref().map_or(state.size, |staged| staged.last.size);
-            if let Some(staged) = self.staging.take(inode.ino, &mut state) {
-                self.staging.remove(staged);
-            }
-        }
-        self.inodes.evict(inode.ino);
-        Ok(())
     }
 
     fn next_task(&self, inode: &Inode, asked: bool) -> Result<Task> {
@@ -167,7 +99,12 @@ impl Vfs {
         Ok(task)
     }
 
-    fn task(&self, inode: &Inode, state: &mut crate::inode::FileState, asked: bool) -> Result<Task> {
+    pub(super) fn task(
+        &self,
+        inode: &Inode,
+        state: &mut crate::inode::FileState,
+        asked: bool,
+    ) -> Result<Task> {
         let (Some(staged), Some(directory)) = (&mut state.staged, &self.staging.directory) else {
             return Ok(Task::Nothing);
         };
@@ -298,7 +235,7 @@ impl Vfs {
     }
 
     /// Works with so many bytes of a local file. What is small was written a moment ago and is in memory: it is not worth another thread.
-    async fn on_disk<T: Send + 'static>(
+    pub(super) async fn on_disk<T: Send + 'static>(
         &self,
         bytes: u64,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -4,7 +4,8 @@ mod planner;
 
 use std::time::SystemTime;
 
-use headrace_layout::ExtentData;
+use bytes::Bytes;
+use headrace_layout::{ExtentData, SegmentId};
 use headrace_meta::InlineRef;
 use serde::Serialize;
 
@@ -36,8 +37,17 @@ pub struct PackReport {
 /// Moves up to `max_bytes` of inline data into segments (a little more, to end with a whole value). Safe to stop at any
 /// point; [`PackPlanner`] says when and how much.
 pub async fn pack(volume: &Volume, max_bytes: u64) -> Result<PackReport> {
+    pack_telling(volume, max_bytes, &|_, _| ()).await
+}
+
+/// The same; `put` is told of each new segment with its object.
+pub async fn pack_telling(
+    volume: &Volume,
+    max_bytes: u64,
+    put: &(dyn Fn(SegmentId, &Bytes) + Sync),
+) -> Result<PackReport> {
     volume.writable("pack")?;
-    let mut rewriter = Rewriter::new(volume, SystemTime::now());
+    let mut rewriter = Rewriter::new(volume, SystemTime::now()).telling(put);
     let mut damaged = 0;
     let mut left = max_bytes;
     let at_once = volume.memory.rewrite_piece.min(BATCH_BYTES);

@@ -160,6 +160,24 @@ impl Entry {
         Entry { key, lane, file: Arc::new(file), path, state, length, verifying: AtomicU32::new(0) }
     }
 
+    /// One whose file has all `size` bytes of its content: the chunks, with what they are made from.
+    pub(in crate::disk) fn adopted(
+        key: Key,
+        lane: Arc<Lane>,
+        file: Arc<File>,
+        path: PathBuf,
+        size: u64,
+        chunks: impl Iterator<Item = (u32, u64, Presence)>,
+    ) -> Entry {
+        let chunks = chunks.map(|(number, print, presence)| {
+            let known = Candidate { bytes: presence.bytes(), ..Chunk::new(print).known };
+            (number, Chunk { presence, known, valid: true, ..Chunk::new(print) })
+        });
+        let state = State { chunks: chunks.collect(), written: sync::ANEW, ..State::default() };
+        let (length, verifying) = (AtomicU64::new(size), AtomicU32::new(0));
+        Entry { key, lane, file, path, state: Mutex::new(state), length, verifying }
+    }
+
     /// What it is of.
     pub fn key(&self) -> Key {
         self.key
@@ -460,7 +478,7 @@ fn blocks_in(chunk: u32, range: &Range<u64>) -> Range<u32> {
 }
 
 /// Fills `buffer` from `offset` on as far as the file goes; how far.
-fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(in crate::disk) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut at = 0;
     while at < buffer.len() {
         match file.read_at(&mut buffer[at..], offset + at as u64) {

@@ -89,13 +89,16 @@ pub(crate) struct Rewritten {
     pub stale: u64,
 }
 
+/// Is told of a segment that was put, with its object.
+pub type Told<'a> = dyn Fn(SegmentId, &Bytes) + Sync + 'a;
+
 /// Builds segments from pieces and swaps their users over.
 pub(crate) struct Rewriter<'a> {
     volume: &'a Volume,
     now: SystemTime,
     open: Option<Open>,
     done: Rewritten,
-    put: Option<&'a (dyn Fn(SegmentId, &Bytes) + Sync)>,
+    put: Option<&'a Told<'a>>,
 }
 
 /// The segment being built.
@@ -121,7 +124,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Has `put` told of each segment that is put and used, with its object.
-    pub fn telling(self, put: &'a (dyn Fn(SegmentId, &Bytes) + Sync)) -> Rewriter<'a> {
+    pub fn telling(self, put: &'a Told<'a>) -> Rewriter<'a> {
         Rewriter { put: Some(put), ..self }
     }
 

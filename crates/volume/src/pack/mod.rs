@@ -4,8 +4,7 @@ mod planner;
 
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use headrace_layout::{ExtentData, SegmentId};
+use headrace_layout::ExtentData;
 use headrace_meta::InlineRef;
 use serde::Serialize;
 
@@ -14,7 +13,7 @@ pub use planner::{PackPlanner, PackStep};
 use crate::error::{Result, VolumeError};
 use crate::open::Volume;
 use crate::read::read_extent;
-use crate::rewrite::{Piece, Rewriter, User};
+use crate::rewrite::{Piece, Rewriter, Told, User};
 
 /// Backlog asked for at once, at most, bytes.
 const BATCH_BYTES: u64 = 4 << 20;
@@ -41,11 +40,7 @@ pub async fn pack(volume: &Volume, max_bytes: u64) -> Result<PackReport> {
 }
 
 /// The same; `put` is told of each new segment with its object.
-pub async fn pack_telling(
-    volume: &Volume,
-    max_bytes: u64,
-    put: &(dyn Fn(SegmentId, &Bytes) + Sync),
-) -> Result<PackReport> {
+pub async fn pack_telling(volume: &Volume, max_bytes: u64, put: &Told<'_>) -> Result<PackReport> {
     volume.writable("pack")?;
     let mut rewriter = Rewriter::new(volume, SystemTime::now()).telling(put);
     let mut damaged = 0;

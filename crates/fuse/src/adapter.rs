@@ -151,6 +151,10 @@ impl FileSystem for Arc<Vfs> {
         later("rename", parent, Vfs::rename(self, parent, name, new_parent, new_name, mode))
     }
 
+    fn take_renewed(&self) -> Vec<InodeNo> {
+        Vfs::take_renewed(self)
+    }
+
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
         now("readlink", ino, Vfs::readlink(self, ino))
     }

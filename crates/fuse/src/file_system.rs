@@ -102,6 +102,10 @@ pub trait FileSystem: Send + Sync + 'static {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Pending<()>;
+    /// Directories that came back with a rename out of the trash while the kernel held them as removed, each told of once.
+    fn take_renewed(&self) -> Vec<InodeNo> {
+        Vec::new()
+    }
     /// A symbolic link's target.
     fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>>;
 

@@ -148,10 +148,29 @@ impl Namespace {
 
     /// What was deleted in a directory, by name, from behind all that had the name `after`, of up to `limit` records; and the last name
     /// if there may be more.
-    fn deleted_in(&self, dir: InodeNo, after: Option<&[u8]>, limit: usize) -> Result<Page> {
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn deleted_in(&self, dir: InodeNo, after: Option<&[u8]>, limit: usize) -> Result<Page> {
         let range = key::all_of(key::TRASHED, dir);
         let start = after.map_or(range.start, |name| key::trashed_as(dir, name).end);
         self.view(|read| trashed_between(read, &start, &range.end, limit))
+    }
+
+    /// Everything that was deleted in a directory under a name.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn deleted_named(&self, dir: InodeNo, name: &[u8]) -> Result<Vec<(Kept, Attr)>> {
+        self.view(|read| deleted_of(read, dir, name))
+    }
+
+    /// A deleted inode, if it is one that is kept.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn kept(&self, ino: InodeNo) -> Result<Option<(Kept, Attr)>> {
+        self.view(|read| Ok(those(read, vec![ino])?.pop()))
     }
 
     /// Everything that was deleted under a path, given as its names from the root, newest first.
@@ -261,7 +280,7 @@ fn newest_of_each(page: Vec<(Kept, Attr)>) -> (Vec<Kept>, u64) {
 }
 
 /// Of so many records, and the last name if they were as many as were asked for.
-type Page = (Vec<(Kept, Attr)>, Option<Vec<u8>>);
+pub type Page = (Vec<(Kept, Attr)>, Option<Vec<u8>>);
 
 /// Those of the first `limit` records in a range of keys. What does not agree with its orphan record is left to fsck.
 fn trashed_between(read: &dyn Read, start: &[u8], end: &[u8], limit: usize) -> Result<Page> {

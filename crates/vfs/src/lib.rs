@@ -43,6 +43,7 @@ pub use memory::{MemoryUse, Pool};
 pub use options::{AtimePolicy, VfsOptions, Writeback};
 pub use staging::WritebackStatus;
 pub use status::{StatFs, Status};
+pub use trash::shown::is_shown;
 pub use trash::{Came, Deleted, Restoration, RestoreError, TrashFigures, Wanted};
 pub use vfs::Vfs;
 

@@ -10,6 +10,7 @@ use headrace_meta::{Attr, Caller, DirEntry, Kind, MetaError, RenameMode, SetAttr
 
 use crate::error::{Error, Result};
 use crate::handles::{FileId, OpenMode};
+use crate::trash::shown::{changeable, is_shown, real};
 use crate::vfs::Vfs;
 
 /// Entries read in one view of the metadata; the visitor runs outside it, so that it may take locks.
@@ -21,20 +22,26 @@ pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 impl Vfs {
     /// Finds an entry.
     pub fn lookup(&self, parent: InodeNo, name: &[u8]) -> Result<Attr> {
+        if is_shown(parent) {
+            return self.lookup_shown(parent, name);
+        }
+        if let Some(trash) = self.trash_at(parent, name)? {
+            return Ok(trash);
+        }
         let attr = self.meta().lookup(parent, name)?;
         Ok(self.referenced(attr))
     }
 
     /// Gives back `count` references.
     pub fn forget(&self, ino: InodeNo, count: u64) {
-        if self.lookups.forget(ino, count) {
+        if !is_shown(ino) && self.lookups.forget(ino, count) {
             self.settle(ino);
         }
     }
 
     /// Attributes, with unflushed data taken into account.
     pub fn getattr(&self, ino: InodeNo) -> Result<Attr> {
-        self.attributes(ino)
+        if is_shown(ino) { self.shown_attributes(ino) } else { self.attributes(ino) }
     }
 
     /// Changes attributes and, with `size`, the length.
@@ -47,6 +54,7 @@ impl Vfs {
         let vfs = Arc::clone(self);
         async move {
             vfs.writable()?;
+            changeable(ino)?;
             let mut rest = change;
             if let Some(size) = size {
                 vfs.truncate(ino, size, change.kill_suid).await?;
@@ -88,6 +96,7 @@ impl Vfs {
         caller: &Caller,
     ) -> Result<Attr> {
         self.writable()?;
+        changeable(parent)?;
         let attr = self.meta().create(parent, name, kind, mode, rdev, None, caller)?;
         Ok(self.referenced(attr))
     }
@@ -95,6 +104,7 @@ impl Vfs {
     /// Creates a symbolic link.
     pub fn symlink(&self, parent: InodeNo, name: &[u8], target: &[u8], caller: &Caller) -> Result<Attr> {
         self.writable()?;
+        changeable(parent)?;
         let attr = self.meta().create(parent, name, Kind::Symlink, 0o777, 0, Some(target), caller)?;
         Ok(self.referenced(attr))
     }
@@ -109,6 +119,7 @@ impl Vfs {
         caller: &Caller,
     ) -> Result<(Attr, FileId, OpenMode)> {
         self.writable()?;
+        changeable(parent)?;
         self.handles.has_room()?;
         let attr = self.meta().create(parent, name, Kind::File, mode, 0, None, caller)?;
         self.open_new(attr, flags)
@@ -123,6 +134,7 @@ impl Vfs {
         caller: &Caller,
     ) -> Result<(Attr, FileId, OpenMode)> {
         self.writable()?;
+        changeable(parent)?;
         self.handles.has_room()?;
         // Until it is referred to nobody may take it for one that was left.
         let _unnamed = self.unnamed.read();
@@ -141,6 +153,9 @@ impl Vfs {
     /// Removes a name that is not a directory's.
     pub fn unlink(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
+        if is_shown(parent) {
+            return self.remove_shown(parent, name, false);
+        }
         let unlinked = match self.meta().unlink(parent, name) {
             // Nobody could make room otherwise.
             Err(MetaError::Kv(KvError::Full { .. })) if self.staging.release_reserve() => {
@@ -155,6 +170,10 @@ impl Vfs {
     /// Removes an empty directory.
     pub fn rmdir(&self, parent: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
+        if is_shown(parent) {
+            return self.remove_shown(parent, name, true);
+        }
+        self.not_the_trash(parent, name)?;
         let unlinked = self.meta().rmdir(parent, name)?;
         self.lost_a_name(&unlinked);
         Ok(())
@@ -163,6 +182,7 @@ impl Vfs {
     /// Gives an inode another name.
     pub fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8]) -> Result<Attr> {
         self.writable()?;
+        changeable(ino).and(changeable(parent))?;
         let attr = self.meta().link(ino, parent, name)?;
         self.orphans.revive(ino);
         if let Some(inode) = self.inodes.find(ino) {
@@ -186,6 +206,17 @@ impl Vfs {
         let (name, new_name) = (name.to_vec(), new_name.to_vec());
         async move {
             vfs.writable()?;
+            if is_shown(parent) {
+                let moving = Arc::clone(&vfs);
+                let moved = vfs
+                    .runtime
+                    .spawn_blocking(move || moving.move_out(parent, &name, new_parent, &new_name, mode));
+                return moved
+                    .await
+                    .unwrap_or_else(|error| Err(Error::Internal(format!("restoring failed: {error}"))));
+            }
+            changeable(new_parent)?;
+            vfs.not_the_trash(parent, &name).and(vfs.not_the_trash(new_parent, &new_name))?;
             if mode != RenameMode::NoReplace
                 && let Ok(moved) = vfs.meta().lookup(parent, &name)
                 && let Some(inode) = vfs.inodes.find(moved.ino)
@@ -208,12 +239,12 @@ impl Vfs {
 
     /// A symbolic link's target.
     pub fn readlink(&self, ino: InodeNo) -> Result<Vec<u8>> {
-        Ok(self.meta().readlink(ino)?)
+        Ok(self.meta().readlink(real(ino))?)
     }
 
     /// Opens a directory.
     pub fn opendir(&self, ino: InodeNo) -> Result<FileId> {
-        let attr = self.meta().getattr(ino)?;
+        let attr = self.meta().getattr(real(ino))?;
         if attr.kind != Kind::Directory {
             return Err(MetaError::NotDirectory.into());
         }
@@ -229,6 +260,9 @@ impl Vfs {
         plus: bool,
         visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<()> {
+        if is_shown(dir) {
+            return self.readdir_shown(dir, after, plus, visit);
+        }
         for (cookie, name) in [(1, &b"."[..]), (2, b"..")] {
             if after < cookie {
                 let ino = if cookie == 1 { dir } else { self.meta().parent(dir).unwrap_or(dir) };
@@ -283,7 +317,7 @@ impl Vfs {
 
     /// The value of an extended attribute.
     pub fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
-        Ok(self.meta().getxattr(ino, name)?)
+        Ok(self.meta().getxattr(real(ino), name)?)
     }
 
     /// Sets one. `kill_sgid`: setting this access ACL must clear the set-group-id bit.
@@ -296,6 +330,7 @@ impl Vfs {
         kill_sgid: bool,
     ) -> Result<()> {
         self.writable()?;
+        changeable(ino)?;
         if name == CAPABILITY
             && let Some(inode) = self.inodes.find(ino)
         {
@@ -306,12 +341,13 @@ impl Vfs {
 
     /// The names of all extended attributes.
     pub fn listxattr(&self, ino: InodeNo) -> Result<Vec<Vec<u8>>> {
-        Ok(self.meta().listxattr(ino)?)
+        Ok(self.meta().listxattr(real(ino))?)
     }
 
     /// Removes one.
     pub fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Result<()> {
         self.writable()?;
+        changeable(ino)?;
         Ok(self.meta().removexattr(ino, name)?)
     }
 

@@ -72,7 +72,7 @@ fn parts(duration: Duration) -> (u64, u32) {
 /// An entry that exists, about to be told.
 pub(super) fn entry(found: &Attr, view: &View) -> EntryOut {
     view.told(found);
-    let (secs, nanos) = parts(view.ttl);
+    let (secs, nanos) = parts(view.ttl(found.ino));
     EntryOut {
         nodeid: found.ino.0,
         // Inode numbers are never reused, but a directory may come back.
@@ -86,22 +86,22 @@ pub(super) fn entry(found: &Attr, view: &View) -> EntryOut {
 }
 
 /// An entry that does not exist, which the kernel may remember.
-pub(super) fn no_entry(view: &View) -> EntryOut {
-    let (secs, nanos) = parts(view.negative);
+pub(super) fn no_entry(believed: Duration) -> EntryOut {
+    let (secs, nanos) = parts(believed);
     EntryOut { entry_valid: secs, entry_valid_nsec: nanos, ..EntryOut::new_zeroed() }
 }
 
 /// Attributes.
 pub(super) fn attributes(found: &Attr, view: &View) -> AttrOut {
     view.told(found);
-    let (secs, nanos) = parts(view.ttl);
+    let (secs, nanos) = parts(view.ttl(found.ino));
     AttrOut { attr_valid: secs, attr_valid_nsec: nanos, dummy: 0, attr: attr(found) }
 }
 
 /// Attributes with the time of creation.
 pub(super) fn statx(found: &Attr, view: &View) -> StatxOut {
     view.told(found);
-    let (secs, nanos) = parts(view.ttl);
+    let (secs, nanos) = parts(view.ttl(found.ino));
     let time = |time: Time| StatxTime { tv_sec: time.secs, tv_nsec: time.nanos, reserved: 0 };
     let plain = attr(found);
     let stat = Statx {

@@ -1,5 +1,9 @@
 //! Names: finding, making, moving and removing them; and references.
 
+use std::sync::Arc;
+
+use headrace_vfs::is_shown;
+
 use super::answer::{Answer, Outcome};
 use super::opened::Opened;
 use super::{Call, encode};
@@ -25,8 +29,8 @@ pub(super) fn lookup(call: &Call<'_>) -> Outcome {
     let name = call.args().name()?;
     match call.fs().lookup(call.node(), name) {
         Ok(found) => Ok(entry(call, &found)),
-        Err(Errno::ENOENT) if !call.shared.view.negative.is_zero() => {
-            Ok(Answer::of(&encode::no_entry(&call.shared.view)))
+        Err(Errno::ENOENT) if !call.shared.view.negative(call.node()).is_zero() => {
+            Ok(Answer::of(&encode::no_entry(call.shared.view.negative(call.node()))))
         }
         Err(errno) => Err(errno.into()),
     }
@@ -147,5 +151,11 @@ fn rename_to(call: &Call<'_>, mut args: Args<'_>, new_parent: u64, mode: RenameM
     let name = args.name()?;
     let new_name = args.name()?;
     let renamed = call.fs().rename(call.node(), name, InodeNo(new_parent), new_name, mode);
-    Answer::later(renamed, true, |()| Answer::Empty)
+    let moved_out = is_shown(call.node()).then(|| Arc::clone(call.shared));
+    Answer::later(renamed, true, move |()| {
+        if let Some(shared) = moved_out {
+            shared.fs.take_renewed().into_iter().for_each(|ino| shared.view.renew(ino));
+        }
+        Answer::Empty
+    })
 }

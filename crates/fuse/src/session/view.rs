@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use headrace_vfs::is_shown;
 use parking_lot::Mutex;
 
 use crate::{Attr, InodeNo, Kind};
@@ -18,10 +19,10 @@ const PRIVILEGED_MAX: usize = 65_536;
 pub(crate) struct View {
     /// Nothing else can change the volume.
     pub exclusive: bool,
-    /// For how long entries and attributes may be believed.
-    pub ttl: Duration,
+    /// For how long entries and attributes may be believed, as a rule.
+    ttl: Duration,
     /// For how long it may be believed that a name does not exist.
-    pub negative: Duration,
+    negative: Duration,
     /// Files that the kernel may believe to be setuid or setgid.
     privileged: Mutex<HashSet<InodeNo>>,
     /// How many those are: nearly always none. Beyond [`PRIVILEGED_MAX`], it could be any file.
@@ -48,6 +49,16 @@ impl View {
             renewed: Mutex::default(),
             any_renewed: AtomicBool::new(false),
         }
+    }
+
+    /// For how long what is said of an inode may be believed: of the trash, which changes with everything that is deleted, not at all.
+    pub fn ttl(&self, ino: InodeNo) -> Duration {
+        if is_shown(ino) { Duration::ZERO } else { self.ttl }
+    }
+
+    /// For how long it may be believed that there is no such name in `dir`.
+    pub fn negative(&self, dir: InodeNo) -> Duration {
+        if is_shown(dir) { Duration::ZERO } else { self.negative }
     }
 
     /// A removed directory is there again, and the kernel may still hold it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use headrace_layout::InodeNo;
 
 use crate::error::{Error, Result};
+use crate::trash::shown::{changeable, real};
 use crate::vfs::Vfs;
 
 impl Vfs {
@@ -18,9 +19,10 @@ impl Vfs {
         target_offset: u64,
         len: u64,
     ) -> impl Future<Output = Result<u64>> + Send + use<> {
-        let vfs = Arc::clone(self);
+        let (vfs, source) = (Arc::clone(self), real(source));
         async move {
             vfs.writable()?;
+            changeable(target)?;
             let from = vfs.pin(source)?;
             let to = vfs.pin(target)?;
             if from.state.lock().staged.is_some() || to.state.lock().staged.is_some() {

@@ -10,11 +10,15 @@ use headrace_meta::{Kind, MetaError};
 use crate::error::Result;
 use crate::handles::{FileId, OpenFile, OpenMode};
 use crate::inode::Pinned;
+use crate::trash::shown::{is_shown, real};
 use crate::vfs::Vfs;
 
 impl Vfs {
     /// Opens a regular file. `flags` as in `open(2)`.
     pub fn open(self: &Arc<Self>, ino: InodeNo, flags: i32) -> Result<(FileId, OpenMode)> {
+        if is_shown(ino) {
+            return self.open_shown(ino, flags);
+        }
         let inode = self.inodes.pin(ino, || {
             let attr = self.meta().getattr(ino)?;
             match attr.kind {
@@ -58,7 +62,7 @@ impl Vfs {
         ino: InodeNo,
         file: FileId,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let vfs = Arc::clone(self);
+        let (vfs, ino) = (Arc::clone(self), real(ino));
         let open = self.handles.remove(file);
         let mapped =
             open.as_ref().filter(|open| open.maps_what_is_passed()).map(|open| Arc::clone(&open.inode));

@@ -10,6 +10,7 @@ use super::patience::Patience;
 use crate::error::{Error, Result};
 use crate::handles::FileId;
 use crate::inode::Inode;
+use crate::trash::shown::real;
 use crate::vfs::Vfs;
 
 impl Vfs {
@@ -109,7 +110,7 @@ impl Vfs {
         offset: u64,
         whence: i32,
     ) -> impl Future<Output = Result<u64>> + Send + use<> {
-        let vfs = Arc::clone(self);
+        let (vfs, ino) = (Arc::clone(self), real(ino));
         async move {
             let hole = match whence {
                 libc::SEEK_DATA => false,

@@ -1,5 +1,7 @@
 //! What was deleted and is kept: how much there is, what it is called, and how it comes back.
 
+pub(crate) mod shown;
+
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,6 +25,10 @@ pub(crate) struct Trash {
     /// Held by who takes out of it.
     lock: Mutex<()>,
     sums: Mutex<Sums>,
+    /// Names of what was listed, for those who remove what they list.
+    places: Mutex<HashMap<InodeNo, (InodeNo, Vec<u8>)>>,
+    /// See [`Vfs::take_renewed`].
+    renewed: Mutex<Vec<InodeNo>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -65,6 +71,20 @@ impl Trash {
         let mut sums = self.sums.lock();
         sums.files = count.files.saturating_add(sums.since.0);
         sums.bytes = count.bytes.saturating_add(sums.since.1);
+    }
+
+    /// A listing may have to go on behind this one, when it is gone.
+    fn remember(&self, kept: &Kept) {
+        let mut places = self.places.lock();
+        if places.len() >= shown::PLACES {
+            places.clear();
+        }
+        places.insert(kept.ino, (kept.parent, kept.name.clone()));
+    }
+
+    fn remembered(&self, dir: InodeNo, ino: InodeNo) -> Option<Vec<u8>> {
+        let places = self.places.lock();
+        places.get(&ino).filter(|(parent, _)| *parent == dir).map(|(_, name)| name.clone())
     }
 
     fn change(&self, files: i64, bytes: u64) {
@@ -248,7 +268,7 @@ impl Vfs {
             }
         };
         let Trashed { kept, above, into, .. } = chosen;
-        let mut revivals = match wanted.to {
+        let revivals = match wanted.to {
             None => {
                 let mut revivals = above;
                 revivals.push(Revival { ino: kept.ino, parent: into, name: kept.name.clone() });
@@ -260,24 +280,35 @@ impl Vfs {
                 vec![Revival { ino: kept.ino, parent, name: name.to_vec() }]
             }
         };
-        let attrs = self.meta().revive(&revivals).map_err(|error| match error {
+        let mut restored = Restored::default();
+        let attr = self.bring_back(revivals, &mut restored, came).map_err(|error| match error {
             MetaError::Exists => RestoreError::Taken,
             MetaError::NotFound | MetaError::NotDirectory => RestoreError::NoDirectory,
             other => other.into(),
         })?;
-        let mut restored = Restored::default();
-        for (revival, attr) in revivals.drain(..).zip(&attrs) {
+        Ok(Restoration { kept, attr, restored, others })
+    }
+
+    /// Gives names back, and all that was deleted in the last if it is a directory; the attributes of that. The trash is locked.
+    fn bring_back(
+        &self,
+        revivals: Vec<Revival>,
+        restored: &mut Restored,
+        came: &mut dyn FnMut(Came<'_>),
+    ) -> Result<Attr, MetaError> {
+        let attrs = self.meta().revive(&revivals)?;
+        for (revival, attr) in revivals.iter().zip(&attrs) {
             restored.add(attr);
-            self.came_back(&revival, attr, came);
+            self.came_back(revival, attr, came);
         }
-        let attr = attrs.into_iter().next_back().ok_or(RestoreError::NotThere)?;
+        let attr = attrs.into_iter().next_back().ok_or(MetaError::NotFound)?;
         if attr.kind == Kind::Directory {
             let below = self.meta().revive_below(attr.ino, &mut |revival, attr| {
                 self.came_back(revival, attr, came);
             })?;
-            restored = restored.plus(&below);
+            *restored = restored.plus(&below);
         }
-        Ok(Restoration { kept, attr, restored, others })
+        Ok(attr)
     }
 
     /// The directory at a path.

@@ -1,6 +1,8 @@
 //! What is deleted on a volume mounted with `--trash` is kept, comes back as it was, and goes when its time is over; and what is
 //! deleted without it is collected at once, however much it is.
 
+mod directory;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;

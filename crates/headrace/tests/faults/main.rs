@@ -1,6 +1,7 @@
 //! Stores that misbehave, on real mounts: what programs see, and that nothing they were told is safe is lost.
 
 mod full;
+mod levels;
 mod load;
 mod outage;
 

@@ -1,7 +1,7 @@
 //! A server that is away for a while, and one that does not come back.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use headrace_testbed::process::{kill_group, wait_for, wait_until};
 use headrace_testbed::volume::native_only;
 use headrace_testbed::writer::own_descriptors;
-use headrace_testbed::{Backing, Mounted, TestVolume, env_number, pattern};
+use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, env_number, pattern};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
@@ -53,11 +53,19 @@ fn a_server_that_stops_for_a_while_is_waited_for() {
     if native_only() {
         return;
     }
+    waited_for(&|options| options, read_direct);
+}
+
+/// Writers go on through a server that hangs and one that is gone, with what `level` adds to the mount; `read` gives a file's content.
+pub(super) fn waited_for(
+    level: &dyn Fn(MountOptions) -> MountOptions,
+    read: fn(&Path) -> io::Result<Vec<u8>>,
+) {
     let away = Duration::from_secs(env_number("HEADRACE_OUTAGE_SECONDS", 3));
     let volume = TestVolume::new(Backing::S3);
     let server = volume.s3().expect("S3");
-    let mounted =
-        volume.mount_with(&impatient(4 * away + Duration::from_secs(10), Duration::from_millis(1500)));
+    let patience = impatient(4 * away + Duration::from_secs(10), Duration::from_millis(1500));
+    let mounted = volume.mount_with(&level(patience));
     let stop = AtomicBool::new(false);
     let dir = mounted.path();
     let written: Vec<_> = std::thread::scope(|scope| {
@@ -83,8 +91,8 @@ fn a_server_that_stops_for_a_while_is_waited_for() {
     println!("     {} files were written", written.len());
     let verify = |mounted: &Mounted<'_>| {
         for (path, seed, size) in &written {
-            let found = read_direct(path)
-                .unwrap_or_else(|e| panic!("{}: {e}\n{}", path.display(), mounted.volume().log()));
+            let found =
+                read(path).unwrap_or_else(|e| panic!("{}: {e}\n{}", path.display(), mounted.volume().log()));
             assert_same(&path.display().to_string(), &found, &pattern(*seed, *size));
         }
     };

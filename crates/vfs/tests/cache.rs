@@ -49,6 +49,16 @@ fn store(rig: &Rig, name: &str, data: &[u8]) {
     rig.close(vfs);
 }
 
+/// Files f0, f1, …
+fn write_each(rig: &Rig, vfs: &Arc<Vfs>, data: &[Vec<u8>]) {
+    for (number, data) in data.iter().enumerate() {
+        let file = File::create(rig, vfs, &format!("f{number}"));
+        file.write(0, data);
+        file.flush().expect("flush");
+        file.release();
+    }
+}
+
 fn warm(rig: &Rig, vfs: &Arc<Vfs>, name: &str) {
     let attr = vfs.lookup(headrace_layout::InodeNo::ROOT, name.as_bytes()).expect("lookup");
     let warmth = rig.runtime.block_on(vfs.warm(attr.ino, false, &AtOnce)).expect("warm");
@@ -115,12 +125,7 @@ fn small_files_are_kept_by_the_segments_they_are_in() {
     let (rig, _cache) = rig(&FormatOptions::default(), None);
     let data: Vec<Vec<u8>> = (0..200).map(|seed| pattern(seed, 1000 + seed as usize * 700)).collect();
     let vfs = rig.open();
-    for (number, data) in data.iter().enumerate() {
-        let file = File::create(&rig, &vfs, &format!("f{number}"));
-        file.write(0, data);
-        file.flush().expect("flush");
-        file.release();
-    }
+    write_each(&rig, &vfs, &data);
     rig.runtime.block_on(async {
         vfs.flush_all().await.expect("flush");
         headrace_volume::pack(vfs.volume(), u64::MAX).await.expect("packed");
@@ -151,12 +156,7 @@ fn short_files_that_were_written_here_need_no_store() {
     let sizes = (0..200).map(|n| 1000 + n * 300).chain([65_537, 100_000, 700_000, 4 << 20]);
     let data: Vec<Vec<u8>> = sizes.enumerate().map(|(seed, len)| pattern(seed as u64, len)).collect();
     let vfs = rig.open();
-    for (number, data) in data.iter().enumerate() {
-        let file = File::create(&rig, &vfs, &format!("f{number}"));
-        file.write(0, data);
-        file.flush().expect("flush");
-        file.release();
-    }
+    write_each(&rig, &vfs, &data);
     rig.runtime.block_on(async {
         vfs.flush_all().await.expect("flush");
         assert_eq!(vfs.pack(u64::MAX).await.expect("packed").moved, 200);

@@ -35,4 +35,4 @@ pub use file_system::{
     RenameMode, Result, SetAttr, StatFs, Time, XattrMode,
 };
 pub use mount::{MountEntry, MountError, MountOptions, UnmountError};
-pub use session::{MountConfig, Operation, ProcessName, Session, SubscribeError, Subscription};
+pub use session::{MountConfig, Operation, ProcessName, RequestPath, Session, SubscribeError, Subscription};

@@ -5,6 +5,7 @@ mod flags;
 mod opcode;
 mod reply;
 mod request;
+mod uring;
 
 pub use args::{Args, Malformed};
 pub use flags::{
@@ -21,6 +22,7 @@ pub use request::{
     GetxattrIn, InHeader, InitIn, InterruptIn, LinkIn, LseekIn, MkdirIn, MknodIn, OpenRequest, ReadIn,
     ReleaseIn, Rename2In, RenameIn, SetattrIn, SetxattrIn, StatxIn, WriteIn,
 };
+pub use uring::{RingCommand, RingHeaders, ring_command};
 
 /// The protocol's major version; there has been no other for twenty years.
 pub const MAJOR: u32 = 7;

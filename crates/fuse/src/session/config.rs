@@ -25,13 +25,20 @@ pub struct MountConfig {
     /// Worker threads; `None` chooses the larger of 4 and twice the number of processors. At most 64, and no more than there
     /// is memory for their buffers.
     pub threads: Option<usize>,
+    /// Have requests come by io_uring where the kernel offers it; see [`crate::RequestPath`].
+    pub io_uring: bool,
     /// For volumes that others may change too: how long the kernel may believe entries and attributes.
     pub shared_ttl: Duration,
 }
 
 impl Default for MountConfig {
     fn default() -> Self {
-        MountConfig { options: MountOptions::default(), threads: None, shared_ttl: Duration::from_secs(1) }
+        MountConfig {
+            options: MountOptions::default(),
+            threads: None,
+            io_uring: false,
+            shared_ttl: Duration::from_secs(1),
+        }
     }
 }
 

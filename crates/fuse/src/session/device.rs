@@ -43,6 +43,15 @@ impl Device {
         clones
     }
 
+    /// The same descriptor once more.
+    pub fn again(&self) -> io::Result<Device> {
+        Ok(Device { fd: self.fd.try_clone()? })
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     fn cloned(&self) -> io::Result<OwnedFd> {
         let fd = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let mut source = u32::try_from(self.fd.as_raw_fd()).map_err(|_| Errno::BADF)?;

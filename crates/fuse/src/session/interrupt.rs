@@ -1,9 +1,9 @@
 //! Requests that wait, and what a signal to the waiting process does to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::AbortHandle;
@@ -17,6 +17,9 @@ const SHARDS: usize = 16;
 /// How often to look again at a process that has had a signal it may live through: the kernel tells us of its first
 /// signal only.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Interrupts that may have come before their requests, as many as are remembered.
+const EARLY: usize = 256;
 
 /// A request that waits on the runtime and may be given up.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ pub(crate) struct Interrupts {
     shards: [Mutex<HashMap<u64, Waiting>>; SHARDS],
     slots: Box<[Slot]>,
     transports: Vec<Arc<dyn Transport>>,
+    /// Interrupts of requests that nobody has begun with, the latest ones: those that come by a ring the kernel does not interrupt again.
+    early: Mutex<VecDeque<u64>>,
+    any_early: AtomicBool,
     /// When [`Interrupts::sweep`] last looked.
     swept: Mutex<Option<Instant>>,
 }
@@ -48,7 +54,14 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     pub fn new(transports: Vec<Arc<dyn Transport>>) -> Self {
         let slots = transports.iter().map(|_| Slot::default()).collect();
-        Interrupts { shards: Default::default(), slots, transports, swept: Mutex::new(None) }
+        Interrupts {
+            shards: Default::default(),
+            slots,
+            transports,
+            early: Mutex::default(),
+            any_early: AtomicBool::new(false),
+            swept: Mutex::new(None),
+        }
     }
 
     fn shard(&self, unique: u64) -> &Mutex<HashMap<u64, Waiting>> {
@@ -59,8 +72,19 @@ impl Interrupts {
     /// Worker `index` begins with a request.
     pub fn begin(&self, index: usize, unique: u64) {
         if let Some(slot) = self.slots.get(index) {
-            slot.current.store(unique, Ordering::Release);
+            slot.current.store(unique, Ordering::SeqCst);
+            if self.any_early.load(Ordering::SeqCst) && self.was_early(unique) {
+                slot.interrupted.store(unique, Ordering::Release);
+            }
         }
+    }
+
+    fn was_early(&self, unique: u64) -> bool {
+        let mut early = self.early.lock();
+        let found = early.iter().position(|one| *one == unique);
+        found.map(|at| early.remove(at));
+        self.any_early.store(!early.is_empty(), Ordering::SeqCst);
+        found.is_some()
     }
 
     /// Worker `index` is done with its request, or the request has moved to the runtime.
@@ -119,32 +143,51 @@ impl Interrupts {
             if waiting.is_none() {
                 // In the handler of another worker: if it turns out to wait, `enter` will tell. Under the lock, so
                 // that it cannot be entered between our looking there and here.
-                for slot in &self.slots {
-                    if slot.current.load(Ordering::Acquire) == unique {
-                        slot.interrupted.store(unique, Ordering::Release);
-                        return;
-                    }
+                if self.mark_current(unique) {
+                    return;
                 }
             }
             waiting
         };
         match waiting {
             Some(waiting) => give_up_if_dying(shared, unique, &waiting),
-            None => self.ask_again(unique),
+            None => {
+                self.ask_again(unique);
+                if let Some(waiting) = self.waiting(unique) {
+                    give_up_if_dying(shared, unique, &waiting);
+                }
+            }
         }
     }
 
+    /// Whether a worker is in the handler of it, who then finds that it was interrupted.
+    fn mark_current(&self, unique: u64) -> bool {
+        let current = self.slots.iter().find(|slot| slot.current.load(Ordering::SeqCst) == unique);
+        current.map(|slot| slot.interrupted.store(unique, Ordering::Release)).is_some()
+    }
+
     /// The request is answered already, or another worker has read it and not begun. EAGAIN makes the kernel send
-    /// the INTERRUPT again in the second case; in the first it knows nothing of the request and does nothing.
+    /// the INTERRUPT again in the second case; in the first it knows nothing of the request and does nothing. Nor does it know, of the
+    /// device, what came by a ring: whoever begins with that later finds it among the early ones.
     fn ask_again(&self, unique: u64) {
         let header =
             OutHeader { len: size_of::<OutHeader>() as u32, error: -libc::EAGAIN, unique: unique | 1 };
         // Only the connection that the request came by will do, and we do not know it.
         for transport in &self.transports {
             if transport.send(&[IoSlice::new(header.as_bytes())]).is_ok() {
-                break;
+                return;
             }
         }
+        {
+            let mut early = self.early.lock();
+            if early.len() >= EARLY {
+                early.pop_front();
+            }
+            early.push_back(unique);
+            self.any_early.store(true, Ordering::SeqCst);
+        }
+        // Begun between our looking and now: one of us sees the other. If it waits by now, the caller sees that.
+        self.mark_current(unique);
     }
 }
 

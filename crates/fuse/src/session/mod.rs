@@ -10,6 +10,7 @@ mod notify;
 mod observe;
 mod signals;
 mod transport;
+mod uring;
 mod view;
 mod worker;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use headrace_vfs::MemoryPlan;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
@@ -46,6 +48,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) struct Shared {
     pub fs: Arc<dyn FileSystem>,
     pub view: View,
+    /// How requests come, by worker.
+    pub transports: Vec<Arc<dyn Transport>>,
     /// What both this side and the kernel can do.
     pub agreed: InitFlags,
     pub runtime: Handle,
@@ -70,7 +74,24 @@ pub struct Session {
     method: Method,
     dev: u64,
     unmounted: AtomicBool,
+    by: RequestPath,
     shared: Arc<Shared>,
+}
+
+/// How requests come from the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestPath {
+    /// By /dev/fuse.
+    Device,
+    /// By /dev/fuse, although io_uring was asked for; why.
+    DeviceInstead(String),
+    /// By io_uring.
+    IoUring,
+}
+
+fn rings(device: &Device, memory: &MemoryPlan) -> Result<uring::Rings, String> {
+    let device = device.again().map_err(|error| format!("no descriptor is left: {error}"))?;
+    uring::prepare(device, memory)
 }
 
 impl Session {
@@ -107,14 +128,30 @@ impl Session {
     ) -> Result<Session, MountError> {
         let exclusive = fs.exclusive();
         let first = Device::new(fd);
-        let agreed = negotiate::exchange(&first, exclusive)?;
+        let memory = fs.memory();
+        let rings = config.io_uring.then(|| rings(&first, &memory));
+        let background = rings.as_ref().and_then(|rings| rings.as_ref().ok()).map(|rings| rings.background);
+        let agreed = negotiate::exchange(&first, exclusive, background)?;
         fs.passthrough(backing::possible(&first, agreed));
 
-        let memory = fs.memory();
-        let devices = first.into_workers(config.worker_threads(&memory));
-        let threads = devices.len();
+        let offered = agreed.contains(InitFlags::OVER_IO_URING);
+        let rings =
+            rings.map(|rings| rings.and_then(|made| offered.then_some(made).ok_or_else(uring::not_offered)));
+        let (by, rings) = match rings {
+            None => (RequestPath::Device, Vec::new()),
+            Some(Ok(made)) => (RequestPath::IoUring, made.rings),
+            Some(Err(why)) => {
+                tracing::warn!("requests come by /dev/fuse and not by io_uring: {why}");
+                (RequestPath::DeviceInstead(why), Vec::new())
+            }
+        };
+        // Beside rings the device has little to bring.
+        let devices = if rings.is_empty() { config.worker_threads(&memory) } else { 1 };
+        let devices =
+            first.into_workers(devices).into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>);
         let transports: Vec<Arc<dyn Transport>> =
-            devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>).collect();
+            devices.chain(rings.into_iter().map(|ring| Arc::new(ring) as Arc<dyn Transport>)).collect();
+        let threads = transports.len();
         let view = View::new(exclusive, config.shared_ttl);
         let shared = Shared::new(fs, view, agreed, runtime, &transports);
         let spare = usize::try_from(memory.spare_buffers).unwrap_or(usize::MAX);
@@ -141,8 +178,14 @@ impl Session {
             method,
             dev: root.st_dev,
             unmounted: AtomicBool::new(false),
+            by,
             shared,
         })
+    }
+
+    /// How requests come from the kernel.
+    pub fn request_path(&self) -> &RequestPath {
+        &self.by
     }
 
     /// Where it is mounted, without symbolic links.
@@ -258,6 +301,7 @@ impl Shared {
             view,
             agreed,
             runtime,
+            transports: transports.to_vec(),
             interrupts: Interrupts::new(transports.to_vec()),
             notifier: Notifier::new(transports.first().cloned()),
             backings: Backings::new(transports.first().filter(|_| passthrough).cloned()),
@@ -272,12 +316,16 @@ impl Shared {
     /// One worker has seen the end of the connection.
     fn worker_ended(&self) {
         if self.workers_alive.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Nobody is left to take an answer.
-            self.interrupts.cancel_all();
-            self.backings.release_all();
-            *self.ended.lock() = true;
-            self.end.notify_all();
+            self.give_up();
         }
+    }
+
+    /// Nobody is left to take requests, or answers.
+    fn give_up(&self) {
+        self.interrupts.cancel_all();
+        self.backings.release_all();
+        *self.ended.lock() = true;
+        self.end.notify_all();
     }
 }
 

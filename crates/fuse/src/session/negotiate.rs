@@ -32,7 +32,7 @@ pub(super) enum Answer {
 }
 
 /// Decides from what the kernel offers.
-pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
+pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool, rings: bool) -> Answer {
     if offer.major > abi::MAJOR {
         return Answer::AskAgain;
     }
@@ -65,6 +65,7 @@ pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
         | InitFlags::PASSTHROUGH
         | InitFlags::DIRECT_IO_ALLOW_MMAP;
     wanted |= if exclusive { InitFlags::EXPLICIT_INVAL_DATA } else { InitFlags::AUTO_INVAL_DATA };
+    wanted.set(InitFlags::OVER_IO_URING, rings);
     let flags = offered & wanted;
     Answer::Agreed {
         minor: offer.minor.min(abi::MINOR),
@@ -74,8 +75,13 @@ pub(super) fn decide(offer: &InitIn, flags2: u32, exclusive: bool) -> Answer {
     }
 }
 
-/// Answers the INIT that is waiting on a fresh connection; gives what was agreed.
-pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<InitFlags, MountError> {
+/// Answers the INIT that is waiting on a fresh connection; gives what was agreed. `rings`: there are some, for which readahead may have so many
+/// requests under way.
+pub(super) fn exchange(
+    transport: &dyn Transport,
+    exclusive: bool,
+    rings: Option<u16>,
+) -> Result<InitFlags, MountError> {
     let mut space = vec![0; (MAX_WRITE as usize + PAGE as usize).max(MIN_READ_BUFFER)];
     loop {
         let len = match transport.receive(&mut space).map_err(MountError::Init)? {
@@ -96,7 +102,7 @@ pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<Ini
         }
         let offer: InitIn = args.take().map_err(protocol)?;
         let flags2 = args.take::<[u8; 4]>().map_or(0, u32::from_ne_bytes);
-        match decide(&offer, flags2, exclusive) {
+        match decide(&offer, flags2, exclusive, rings.is_some()) {
             Answer::Agreed { minor, flags, max_readahead, max_stack_depth } => {
                 tracing::debug!(kernel_minor = offer.minor, minor, ?flags, max_readahead, "FUSE session");
                 let bits = flags.bits();
@@ -106,7 +112,9 @@ pub(super) fn exchange(transport: &dyn Transport, exclusive: bool) -> Result<Ini
                     max_readahead,
                     flags: bits as u32,
                     flags2: (bits >> 32) as u32,
-                    max_background: MAX_BACKGROUND,
+                    max_background: rings
+                        .filter(|_| flags.contains(InitFlags::OVER_IO_URING))
+                        .unwrap_or(MAX_BACKGROUND),
                     congestion_threshold: NEVER_CONGESTED,
                     max_write: MAX_WRITE,
                     time_gran: 1,
@@ -154,17 +162,18 @@ mod tests {
 
     #[test]
     fn old_and_new_kernels() {
-        assert_eq!(decide(&offer(8, 0, 0), 0, true), Answer::AskAgain);
-        assert_eq!(decide(&offer(6, 99, 0), 0, true), Answer::TooOld);
-        assert_eq!(decide(&offer(7, 30, 0), 0, true), Answer::TooOld);
-        assert!(matches!(decide(&offer(7, 31, 0), 0, true), Answer::Agreed { minor: 31, .. }));
-        assert!(matches!(decide(&offer(7, 90, 0), 0, true), Answer::Agreed { minor: abi::MINOR, .. }));
+        assert_eq!(decide(&offer(8, 0, 0), 0, true, false), Answer::AskAgain);
+        assert_eq!(decide(&offer(6, 99, 0), 0, true, false), Answer::TooOld);
+        assert_eq!(decide(&offer(7, 30, 0), 0, true, false), Answer::TooOld);
+        assert!(matches!(decide(&offer(7, 31, 0), 0, true, false), Answer::Agreed { minor: 31, .. }));
+        assert!(matches!(decide(&offer(7, 90, 0), 0, true, false), Answer::Agreed { minor: abi::MINOR, .. }));
     }
 
     #[test]
     fn only_an_owner_keeps_pages_across_changes_of_size() {
         for exclusive in [true, false] {
-            let Answer::Agreed { flags, .. } = decide(&offer(7, 45, u32::MAX), u32::MAX, exclusive) else {
+            let Answer::Agreed { flags, .. } = decide(&offer(7, 45, u32::MAX), u32::MAX, exclusive, false)
+            else {
                 panic!("no agreement");
             };
             assert_eq!(flags.contains(InitFlags::EXPLICIT_INVAL_DATA), exclusive);
@@ -178,7 +187,7 @@ mod tests {
     fn passthrough_with_kernels_that_have_it() {
         let agreed = |flags: InitFlags| {
             let bits = flags.bits();
-            match decide(&offer(7, 45, bits as u32), (bits >> 32) as u32, true) {
+            match decide(&offer(7, 45, bits as u32), (bits >> 32) as u32, true, false) {
                 Answer::Agreed { flags, max_stack_depth, .. } => {
                     (flags.contains(InitFlags::PASSTHROUGH), max_stack_depth)
                 }
@@ -194,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_more_than_was_offered(flags: u32, flags2: u32, exclusive: bool) {
-            let Answer::Agreed { flags: agreed, .. } = decide(&offer(7, 45, flags), flags2, exclusive) else {
+            let Answer::Agreed { flags: agreed, .. } = decide(&offer(7, 45, flags), flags2, exclusive, false) else {
                 return Err(TestCaseError::fail("no agreement"));
             };
             let offered = u64::from(flags) | u64::from(flags2) << 32;

@@ -1,4 +1,4 @@
-//! How requests and replies travel, kept apart from what they say: /dev/fuse today, io_uring may follow.
+//! How requests and replies travel, kept apart from what they say: by /dev/fuse or by io_uring.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -28,6 +28,17 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Sends one message: a reply to a request received on this same connection, or a notification.
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()>;
+
+    /// Whether others bring what would have come by this one.
+    fn replaceable(&self) -> bool {
+        true
+    }
+
+    /// Sends what was taken by [`Transport::send`] and waits for the next [`Transport::receive`] to go.
+    fn flush(&self) {}
+
+    /// The connection is known to have ended: whoever waits for requests is to know it too.
+    fn close(&self) {}
 
     /// Whether this thread may give the kernel files to read in place of asking here.
     fn backing_allowed(&self) -> io::Result<()> {

@@ -60,9 +60,18 @@ impl Worker {
             match self.connection.transport.receive(buffer.space()) {
                 Ok(Received::Request(len)) => self.serve(&mut buffer, len),
                 Ok(Received::Nothing) => {}
-                Ok(Received::Ended) => break,
-                Err(error) => {
+                Ok(Received::Ended) => {
+                    // The others may wait for requests where none will come.
+                    self.shared.transports.iter().for_each(|transport| transport.close());
+                    break;
+                }
+                Err(error) if self.connection.transport.replaceable() => {
                     tracing::error!("reading from /dev/fuse failed: {error}; this worker ends");
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!("requests no longer come by io_uring: {error}; the mount is given up");
+                    self.shared.give_up();
                     break;
                 }
             }
@@ -76,6 +85,13 @@ impl Worker {
     fn wait_for_room(&self) {
         let shared = &self.shared;
         loop {
+            if shared.fs.wait_for_room(Duration::ZERO)
+                && shared.in_flight.wait_below(shared.most_in_flight, Duration::ZERO)
+            {
+                return;
+            }
+            // Who waits for a reply is not to wait for room.
+            self.connection.transport.flush();
             let room =
                 shared.fs.wait_for_room(LOOK) && shared.in_flight.wait_below(shared.most_in_flight, LOOK);
             if room || !self.connection.transport.connected() {

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-use crate::support::Mounted;
+use crate::support::{Mounted, by_io_uring};
 
 #[test]
 fn thirty_two_threads_of_mixed_work() {
@@ -63,8 +63,8 @@ fn slow_reads_do_not_hold_up_the_others() {
     fs::write(mounted.path("slow.direct"), vec![3; 4096]).unwrap();
     fs::write(mounted.path("fast"), b"fast").unwrap();
     std::thread::scope(|scope| {
-        // More than there are workers.
-        let slow: Vec<_> = (0..40)
+        // More than there are workers; but a ring's processor has that many entries only, and what waits keeps its own.
+        let slow: Vec<_> = (0..if by_io_uring() { 10 } else { 40 })
             .map(|_| {
                 scope.spawn(|| {
                     let mut space = [0; 4096];

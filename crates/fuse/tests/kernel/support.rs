@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use headrace_fuse::mount::ParsedOptions;
-use headrace_fuse::{MountConfig, Session};
+use headrace_fuse::{MountConfig, RequestPath, Session};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -21,7 +21,12 @@ pub fn runtime() -> Runtime {
 pub fn config(options: &str) -> MountConfig {
     let parsed = ParsedOptions::parse(options).unwrap();
     assert!(parsed.others.is_empty(), "{:?}", parsed.others);
-    MountConfig { options: parsed.mount, ..MountConfig::default() }
+    MountConfig { options: parsed.mount, io_uring: by_io_uring(), ..MountConfig::default() }
+}
+
+/// Whether all of this is to go by io_uring: `scripts/run-tests` runs these tests both ways.
+pub fn by_io_uring() -> bool {
+    std::env::var_os("HEADRACE_TEST_IO_URING").is_some()
 }
 
 /// A mounted [`MemFs`].
@@ -44,6 +49,8 @@ impl Mounted {
         let runtime = runtime();
         let session =
             Session::mount(fs.clone(), dir.path(), config(options), runtime.handle().clone()).unwrap();
+        let path = if by_io_uring() { RequestPath::IoUring } else { RequestPath::Device };
+        assert_eq!(*session.request_path(), path);
         Mounted { session, fs, dir, _runtime: runtime }
     }
 

@@ -166,6 +166,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         mount: MountConfig {
             options,
             threads: settings.mount.threads.map(|t| t.0),
+            io_uring: on(settings.mount.io_uring),
             ..MountConfig::default()
         },
         metrics: settings.mount.metrics,

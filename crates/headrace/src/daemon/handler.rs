@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headrace_fuse::{Session, UnmountError};
+use headrace_fuse::{RequestPath, Session, UnmountError};
 use headrace_vfs::{InodeNo, Kind, Vfs};
 use headrace_volume::VolumeError;
 use serde::{Deserialize, Serialize};
@@ -78,6 +78,30 @@ pub struct Facts {
     /// Where metrics can be asked for.
     #[serde(default)]
     pub metrics: metrics::Places,
+    /// How requests come from the kernel.
+    #[serde(default)]
+    pub requests: Requests,
+}
+
+/// How requests come from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Requests {
+    /// "device" or "io_uring".
+    pub by: String,
+    /// Why not by io_uring, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl From<&RequestPath> for Requests {
+    fn from(path: &RequestPath) -> Requests {
+        let (by, why) = match path {
+            RequestPath::Device => ("device", None),
+            RequestPath::DeviceInstead(why) => ("device", Some(why.clone())),
+            RequestPath::IoUring => ("io_uring", None),
+        };
+        Requests { by: by.to_owned(), why }
+    }
 }
 
 /// What a lazy or plain unmount came to.

@@ -243,6 +243,7 @@ async fn mount(plan: &Plan, volume: &Volume, vfs: &Arc<Vfs>) -> Result<Mounted, 
         state_dir: volume.state_dir.path().to_owned(),
         log_file: log_file.clone(),
         metrics: metrics.places(),
+        requests: session.request_path().into(),
     };
     let dev = session.dev();
     let record = Record {

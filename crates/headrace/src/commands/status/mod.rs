@@ -102,6 +102,7 @@ fn render(status: &Value) -> String {
                 human::bytes(number("memory_limit"))
             ),
         )
+        .add("requests", requests(&status["requests"]))
         .add("open files", human::count(figure("open_files")))
         .add(
             "to be written",
@@ -180,6 +181,16 @@ fn on_its_way(queue: &Value) -> String {
 }
 
 /// New files on this machine's disk that are not in the store.
+/// How requests come from the kernel.
+fn requests(requests: &Value) -> String {
+    let text = |name: &str| requests[name].as_str();
+    match (text("by"), text("why")) {
+        (Some("io_uring"), _) => "by io_uring".to_owned(),
+        (_, Some(why)) => format!("by /dev/fuse, not by io_uring: {why}"),
+        _ => "by /dev/fuse".to_owned(),
+    }
+}
+
 fn written_back(writeback: &Value) -> String {
     let number = |name: &str| writeback[name].as_u64();
     if !writeback.is_object() {

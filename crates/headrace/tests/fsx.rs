@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use headrace_testbed::{Backing, MountOptions, Run, TestVolume, env_number, tool};
+use headrace_testbed::{Backing, MountOptions, Run, TestVolume, env_number, tool, uring};
 
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fsx.toml");
 
@@ -40,6 +40,13 @@ fn fsx_finds_no_difference_seed_5_written_back() {
 #[test]
 fn fsx_finds_no_difference_seed_6_durable_in_the_bucket() {
     fsx(6, Backing::S3, &[], &MountOptions::default().option("durable=bucket"), 20);
+}
+
+/// Where requests come by io_uring; half as many.
+#[test]
+fn fsx_finds_no_difference_seed_7_by_io_uring() {
+    let Some(_offered) = uring::offered() else { return };
+    fsx(7, Backing::S3, &[], &MountOptions::default().option("io-uring"), 2);
 }
 
 fn fsx(seed: u64, backing: Backing, format: &[&str], options: &MountOptions, fewer: u64) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use headrace_testbed::{Backing, MountOptions, Run, TestVolume, tool};
+use headrace_testbed::{Backing, MountOptions, Run, TestVolume, tool, uring};
 
 /// Every feature of the suite that exists on Linux, so that nothing is skipped.
 const CONFIG: &str = r#"
@@ -43,6 +43,12 @@ fn pjdfstest_passes_where_new_files_are_written_back() {
 #[test]
 fn pjdfstest_passes_with_durability_in_the_bucket() {
     run(Backing::S3, &MountOptions::default().option("durable=bucket"));
+}
+
+#[test]
+fn pjdfstest_passes_where_requests_come_by_io_uring() {
+    let Some(_offered) = uring::offered() else { return };
+    run(Backing::Local, &MountOptions::default().option("io-uring"));
 }
 
 #[test]

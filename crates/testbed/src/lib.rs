@@ -16,6 +16,7 @@ pub mod process;
 pub mod s3;
 pub mod site;
 pub mod tree;
+pub mod uring;
 pub mod volume;
 pub mod writer;
 

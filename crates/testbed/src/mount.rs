@@ -16,6 +16,9 @@ const EXIT_IN_USE: i32 = 4;
 /// From the end of the unmount to the end of the daemon.
 const EXIT_LIMIT: Duration = Duration::from_secs(60);
 
+/// Set, all mounts are to have their requests by io_uring: any suite can be run so. The switch is the caller's to set.
+pub const BY_IO_URING: &str = "HEADRACE_TEST_IO_URING";
+
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -27,7 +30,9 @@ pub struct MountOptions {
 
 impl Default for MountOptions {
     fn default() -> Self {
-        MountOptions { options: vec!["allow_other".into()], args: Vec::new() }
+        let mut options = vec!["allow_other".to_owned()];
+        options.extend(std::env::var_os(BY_IO_URING).map(|_| "io-uring".to_owned()));
+        MountOptions { options, args: Vec::new() }
     }
 }
 

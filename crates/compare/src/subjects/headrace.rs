@@ -56,6 +56,19 @@ pub fn writeback() -> Box<dyn Subject> {
     })
 }
 
+/// The same with requests that come by io_uring; `None` where that is not switched on.
+pub fn by_io_uring() -> Option<Box<dyn Subject>> {
+    let switch = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").unwrap_or_default();
+    (switch.trim() == "Y").then(|| -> Box<dyn Subject> {
+        Box::new(Headrace {
+            name: "headrace-uring",
+            family: Family::HeadraceS3,
+            options: vec!["-o".into(), "io-uring".into()],
+            durability: "soon after; fsync: this machine's disk",
+        })
+    })
+}
+
 /// What `headrace info` says of a file on a mount, as JSON.
 pub fn info(site: &Site, path: &Path) -> Result<Value> {
     let mut command = Command::new(headrace());
@@ -144,7 +157,12 @@ impl Subject for Headrace {
         let program = headrace().display().to_string();
         let runtime = format!("HEADRACE_RUNTIME_DIR={}", site.directory("headrace-run")?.display());
         let unmount = ["env", &runtime, &program, "umount"];
+        let told = log.clone();
         let mut mount = Mount::served(at.clone(), Daemon::start(group, command, &at, log, &unmount)?);
+        let told = std::fs::read_to_string(&told).unwrap_or_default();
+        if let Some(line) = told.lines().find(|line| line.contains("and not by io_uring")) {
+            return Err(Failure::new(line));
+        }
         mount.cache = Some(cache);
         Ok(mount)
     }

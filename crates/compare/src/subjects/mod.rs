@@ -19,6 +19,7 @@ use crate::failure::{Context, Result};
 use crate::server::Server;
 use crate::workspace::Workspace;
 pub use daemon::Daemon;
+pub use headrace::by_io_uring as headrace_by_io_uring;
 pub use headrace::writeback as headrace_writeback;
 pub use headrace::{info as headrace_info, with as headrace_with};
 pub use juicefs::writeback as juicefs_writeback;

@@ -11,7 +11,9 @@ use crate::failure::{Context, Result};
 use crate::figures::cost::UNMEASURED;
 use crate::figures::run::{Figure, Place};
 use crate::server::Profile;
-use crate::subjects::{self, Native, Subject, headrace_with, headrace_writeback, juicefs_writeback};
+use crate::subjects::{
+    self, Native, Subject, headrace_by_io_uring, headrace_with, headrace_writeback, juicefs_writeback,
+};
 use crate::worker::{self, Job, SmallAction, Work};
 
 /// Seconds of the program.
@@ -81,6 +83,7 @@ fn contenders(rig: &Rig) -> Vec<Contender> {
         Contender { subject: headrace_with(Vec::new()), fewer: 1 },
         Contender { subject: headrace_writeback(), fewer: 1 },
     ];
+    all.extend(headrace_by_io_uring().map(|subject| Contender { subject, fewer: 1 }));
     let juicefs = subjects::all().into_iter().find(|subject| subject.name() == JUICEFS);
     all.extend(juicefs.map(|subject| Contender { subject, fewer: defaults }));
     all.push(Contender { subject: juicefs_writeback(), fewer: writeback });

@@ -23,6 +23,11 @@ fn by_rings() -> MountOptions {
     MountOptions::default().option("io-uring")
 }
 
+/// `None` where there is nothing to test.
+fn offered() -> Option<uring::Offered> {
+    if native_only() { None } else { uring::offered() }
+}
+
 /// What `status` says of how requests come.
 fn requests(mounted: &Mounted<'_>) -> Value {
     let told = mounted.volume().command(&["status", "--json"]).arg(mounted.path()).ok();
@@ -46,10 +51,7 @@ fn read_direct(path: &Path) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn status_says_how_requests_come() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::Local);
     let by_device = volume.mount_with(&MountOptions { options: Vec::new(), args: Vec::new() });
     assert_eq!(requests(&by_device), serde_json::json!({ "by": "device" }), "nobody asked for more");
@@ -80,10 +82,7 @@ fn a_kernel_that_does_not_offer_it_is_used_as_ever_and_the_reason_is_told() {
 
 #[test]
 fn a_ceiling_that_has_no_room_for_it_is_kept_and_the_reason_is_told() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::Local);
     let mounted = volume.mount_with(&by_rings().option("memory=64M"));
     let requests = requests(&mounted);
@@ -97,10 +96,7 @@ fn a_ceiling_that_has_no_room_for_it_is_kept_and_the_reason_is_told() {
 /// Files of all sizes that requests and their buffers have, by several writers, in all ways to write.
 #[test]
 fn what_is_written_is_read_by_whoever_and_after_a_remount() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::S3);
     let at = mounted(&volume);
     let sizes = [0, 1, 4095, 65_536, 200_001, MIB - 1, MIB, MIB + 1, 9 * MIB + 5];
@@ -153,10 +149,7 @@ fn what_is_written_is_read_by_whoever_and_after_a_remount() {
 /// Each request that waits keeps its entry of the ring, so these are more than the kernel can hand over at one time.
 #[test]
 fn more_wait_for_a_store_than_there_are_entries_and_all_get_their_bytes() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::S3);
     let server = volume.s3().expect("S3");
     let at = mounted(&volume);
@@ -189,10 +182,7 @@ fn more_wait_for_a_store_than_there_are_entries_and_all_get_their_bytes() {
 
 #[test]
 fn who_waits_for_a_store_that_hangs_can_be_killed() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::S3);
     let server = volume.s3().expect("S3");
     let at = mounted(&volume);
@@ -215,10 +205,7 @@ fn who_waits_for_a_store_that_hangs_can_be_killed() {
 
 #[test]
 fn what_was_synced_outlives_the_process_and_nobody_hangs_on_its_rings() {
-    if native_only() {
-        return;
-    }
-    let Some(_offered) = uring::offered() else { return };
+    let Some(_offered) = offered() else { return };
     let volume = TestVolume::new(Backing::S3);
     let at = mounted(&volume);
     let mut file = File::create(at.join("synced")).unwrap();

@@ -8,6 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{self, opcode};
 
+use super::affinity;
 use super::backing::{self, BackingId};
 use super::transport::{Received, Transport};
 
@@ -77,6 +78,10 @@ impl Transport for Device {
         }
     }
 
+    fn by_turns(&self) -> bool {
+        true
+    }
+
     fn connected(&self) -> bool {
         let mut asked = [PollFd::new(&self.fd, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -89,7 +94,7 @@ impl Transport for Device {
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()> {
         // A message is taken whole or not at all.
         loop {
-            match rustix::io::writev(&self.fd, message) {
+            match affinity::hand_over(|| rustix::io::writev(&self.fd, message)) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

@@ -1,5 +1,6 @@
 //! The life of one mount.
 
+mod affinity;
 mod backing;
 mod buffer;
 mod config;
@@ -8,6 +9,7 @@ mod interrupt;
 mod negotiate;
 mod notify;
 mod observe;
+mod processors;
 mod signals;
 mod transport;
 mod uring;
@@ -39,6 +41,7 @@ pub(crate) use worker::{Connection, InFlight, Worker};
 use crate::abi::InitFlags;
 use crate::mount::{self, Method, MountError, UnmountError};
 use crate::{FileSystem, InodeNo};
+use affinity::Affinity;
 use device::Device;
 
 /// How long requests that were already being worked on may take after the mount has gone.
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     /// What both this side and the kernel can do.
     pub agreed: InitFlags,
     pub runtime: Handle,
+    /// Of the workers that take requests from the device.
+    affinity: Arc<Affinity>,
     pub interrupts: Interrupts,
     pub notifier: Notifier,
     /// Files that the kernel reads by itself.
@@ -295,6 +300,7 @@ impl Shared {
     ) -> Arc<Shared> {
         let passthrough = agreed.contains(InitFlags::PASSTHROUGH);
         let most_in_flight = usize::try_from(fs.memory().waiting_requests).unwrap_or(usize::MAX);
+        let by_turns = transports.iter().filter(|transport| transport.by_turns()).count();
         Arc::new(Shared {
             most_in_flight,
             fs,
@@ -302,6 +308,7 @@ impl Shared {
             agreed,
             runtime,
             transports: transports.to_vec(),
+            affinity: Arc::new(Affinity::new(by_turns)),
             interrupts: Interrupts::new(transports.to_vec()),
             notifier: Notifier::new(transports.first().cloned()),
             backings: Backings::new(transports.first().filter(|_| passthrough).cloned()),

@@ -29,6 +29,11 @@ pub(crate) trait Transport: Send + Sync {
     /// Sends one message: a reply to a request received on this same connection, or a notification.
     fn send(&self, message: &[IoSlice<'_>]) -> io::Result<()>;
 
+    /// Whether requests come to whoever has waited longest, of all whose transport is of this kind.
+    fn by_turns(&self) -> bool {
+        false
+    }
+
     /// Whether others bring what would have come by this one.
     fn replaceable(&self) -> bool {
         true

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::affinity::Seat;
 use super::buffer::BufferPool;
 use super::transport::Received;
 use super::{RequestBuffer, Shared, Transport};
@@ -55,17 +56,27 @@ impl Worker {
         // Calls that start tasks or timers find the runtime even when polled here.
         let _entered = runtime.enter();
         let mut buffer = self.pool.request_buffer();
+        let transport = &self.connection.transport;
+        let mut seat = transport.by_turns().then(|| Seat::new(&self.shared.affinity, self.index)).flatten();
         loop {
+            if let Some(seat) = &mut seat {
+                seat.settle();
+            }
             self.wait_for_room();
-            match self.connection.transport.receive(buffer.space()) {
-                Ok(Received::Request(len)) => self.serve(&mut buffer, len),
+            match transport.receive(buffer.space()) {
+                Ok(Received::Request(len)) => {
+                    if let Some(seat) = &mut seat {
+                        seat.request(buffer.request(len));
+                    }
+                    self.serve(&mut buffer, len);
+                }
                 Ok(Received::Nothing) => {}
                 Ok(Received::Ended) => {
                     // The others may wait for requests where none will come.
                     self.shared.transports.iter().for_each(|transport| transport.close());
                     break;
                 }
-                Err(error) if self.connection.transport.replaceable() => {
+                Err(error) if transport.replaceable() => {
                     tracing::error!("reading from /dev/fuse failed: {error}; this worker ends");
                     break;
                 }

@@ -8,17 +8,17 @@
 mod entries;
 mod plan;
 mod ring;
-mod standing;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use headrace_vfs::MemoryPlan;
-use plan::{Plan, Processors};
+use plan::Plan;
 pub(crate) use ring::Ring;
 
 use super::config::{MAX_BACKGROUND, MAX_WRITE};
 use super::device::Device;
+use super::processors::Processors;
 
 /// Rings for a connection, which the kernel does not know yet.
 pub(super) struct Rings {
@@ -32,10 +32,7 @@ pub(super) struct Rings {
 /// # Errors
 /// Why there can be none, for a person.
 pub(super) fn prepare(device: Device, memory: &MemoryPlan) -> Result<Rings, String> {
-    let cpus = Path::new("/sys/devices/system/cpu");
-    let read = |name| std::fs::read_to_string(cpus.join(name)).unwrap_or_default();
-    let processors = Processors::parse(&read("possible"), &read("online"))
-        .ok_or_else(|| format!("{} does not say which processors there are", cpus.display()))?;
+    let processors = Processors::here()?;
     let plan = Plan::new(&processors, memory).ok_or("it takes more memory: raise --memory")?;
     let device = Arc::new(device);
     let rings = plan

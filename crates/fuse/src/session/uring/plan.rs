@@ -2,46 +2,12 @@
 
 use headrace_vfs::MemoryPlan;
 
+use crate::session::processors::Processors;
+
 /// Entries of a processor's queue, at most: each takes a buffer for the largest request once that was needed.
 const DEPTH_MOST: usize = 64;
 /// With fewer, requests that wait for the store would keep the others of their processor from being seen.
 const DEPTH_LEAST: usize = 4;
-
-/// The processors of a machine.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Processors {
-    /// As many as there may ever be. The kernel wants a queue for each, and numbers them from 0.
-    pub possible: usize,
-    /// Those that run, ascending.
-    pub online: Vec<usize>,
-}
-
-impl Processors {
-    /// From the lists that the kernel shows, such as "0-3,8".
-    pub fn parse(possible: &str, online: &str) -> Option<Processors> {
-        let possible = list(possible)?.into_iter().max()? + 1;
-        let online: Vec<usize> = list(online)?.into_iter().filter(|one| *one < possible).collect();
-        (!online.is_empty()).then_some(Processors { possible, online })
-    }
-}
-
-/// Processors, at most, of which anything is believed.
-const MOST: usize = 1 << 14;
-
-fn list(text: &str) -> Option<Vec<usize>> {
-    let mut all = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        if last >= MOST || first > last {
-            return None;
-        }
-        all.extend(first..=last);
-    }
-    all.sort_unstable();
-    all.dedup();
-    Some(all)
-}
 
 /// Which rings to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,17 +55,6 @@ mod tests {
 
     fn processors(possible: &str, online: &str) -> Processors {
         Processors::parse(possible, online).unwrap()
-    }
-
-    #[test]
-    fn lists_of_processors() {
-        assert_eq!(processors("0-3\n", "0-1,3\n"), Processors { possible: 4, online: vec![0, 1, 3] });
-        assert_eq!(processors("0", "0").online, [0]);
-        for wrong in ["", "a", "1-", "3-1", "0-99999999999", "0-20000"] {
-            assert_eq!(Processors::parse(wrong, "0"), None, "{wrong:?}");
-            assert_eq!(Processors::parse("0", wrong), None, "{wrong:?}");
-        }
-        assert_eq!(Processors::parse("0-1", "2-3"), None, "none of those that run is possible");
     }
 
     #[test]

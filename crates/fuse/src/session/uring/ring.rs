@@ -17,15 +17,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::entries::{Claim, Entries};
-use super::standing::Standing;
 use crate::abi::{OutHeader, RingCommand, ring_command};
+use crate::session::affinity::{BULKY, Standing};
 use crate::session::device::Device;
 use crate::session::transport::{Received, Transport};
 
 /// Marks the completion that tells of posted replies; entries are numbered from 0.
 const POSTED: u64 = u64::MAX;
-/// Bytes of a request or reply from which on copying them is most of its cost.
-const BULKY: usize = 64 << 10;
 /// Commands that fail in a way not foreseen before the ring is given up.
 const FAILURES: u32 = 64;
 

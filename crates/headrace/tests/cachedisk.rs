@@ -1,12 +1,12 @@
 //! The disk of the cache is full, read-only, gone, or its owner is killed: programs read on, and what they read is right.
 #![allow(missing_docs)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, pattern};
+use headrace_testbed::{Backing, MountOptions, Mounted, Run, SmallDisk, TestVolume, pattern};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -14,57 +14,23 @@ const MIB: usize = 1 << 20;
 const FILES: u64 = 6;
 const SIZE: usize = 5 * MIB + 321;
 
-/// A small disk of its own.
-struct Disk(PathBuf);
+/// A disk in memory, a little smaller than what is read.
+fn small(volume: &TestVolume) -> SmallDisk {
+    SmallDisk::mount(volume.scratch().join("disk"), 24)
+}
 
 fn run(program: &str, args: &[&str]) {
-    let status = Command::new(program).args(args).status().unwrap();
-    assert!(status.success(), "{program} {args:?}: {status}");
+    Run::new(program).args(args).ok();
 }
 
-impl Disk {
-    fn new(volume: &TestVolume) -> Disk {
-        let at = volume.scratch().join("disk");
-        std::fs::create_dir_all(&at).unwrap();
-        run("mount", &["-t", "tmpfs", "-o", "size=24m", "none", at.to_str().unwrap()]);
-        Disk(at)
-    }
-
-    /// An ext4 file system in an image, and the image.
-    fn ext4(volume: &TestVolume) -> (Disk, PathBuf) {
-        let (image, at) = (volume.scratch().join("image"), volume.scratch().join("ext4"));
-        std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
-        std::fs::create_dir_all(&at).unwrap();
-        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
-        let disk = Disk(at);
-        disk.mount(&image);
-        (disk, image)
-    }
-
-    fn mount(&self, image: &Path) {
-        run("mount", &["-o", "loop", image.to_str().unwrap(), self.0.to_str().unwrap()]);
-    }
-
-    /// As after an error of its device: from now on nothing can be written, open files or not.
-    fn abort(&self) {
-        run("mount", &["-o", "remount,abort", self.0.to_str().unwrap()]);
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
-fn options(disk: &Disk, free: &str) -> MountOptions {
-    let cache = disk.0.join("cache").display().to_string();
+fn options(disk: &SmallDisk, free: &str) -> MountOptions {
+    let cache = disk.path().join("cache").display().to_string();
     let args = ["--cache-dir", &cache, "--cache-free", free];
     args.iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
 }
 
 /// Stores files, and mounts again, so that nothing of them is in memory.
-fn filled<'v>(volume: &'v TestVolume, disk: &Disk, free: &str) -> Mounted<'v> {
+fn filled<'v>(volume: &'v TestVolume, disk: &SmallDisk, free: &str) -> Mounted<'v> {
     let mounted = volume.mount_with(&options(disk, free));
     for file in 0..FILES {
         std::fs::write(mounted.join(format!("f{file}")), pattern(file, SIZE)).unwrap();
@@ -101,11 +67,11 @@ fn a_disk_that_others_fill_is_made_room_on_and_done_without() {
         return;
     }
     let volume = TestVolume::new(Backing::Local);
-    let disk = Disk::new(&volume);
+    let disk = small(&volume);
     let mounted = filled(&volume, &disk, "4M");
     // Half of the files fit, then nothing does.
     read_all(&mounted.path());
-    std::fs::write(disk.0.join("others"), vec![1; 10 * MIB]).unwrap();
+    std::fs::write(disk.path().join("others"), vec![1; 10 * MIB]).unwrap();
     for _ in 0..2 {
         drop_caches();
         read_all(&mounted.path());
@@ -117,12 +83,12 @@ fn a_disk_that_others_fill_is_made_room_on_and_done_without() {
     }
     assert_eq!(cache(&mounted)["failed"], Value::Null);
     // To the last byte, and not by us.
-    let more = std::fs::File::create(disk.0.join("more")).unwrap();
+    let more = std::fs::File::create(disk.path().join("more")).unwrap();
     while std::io::Write::write_all(&mut &more, &[0; 65_536]).is_ok() {}
     drop_caches();
     read_all(&mounted.path());
-    std::fs::remove_file(disk.0.join("others")).unwrap();
-    std::fs::remove_file(disk.0.join("more")).unwrap();
+    std::fs::remove_file(disk.path().join("others")).unwrap();
+    std::fs::remove_file(disk.path().join("more")).unwrap();
     read_all(&mounted.path());
     mounted.unmount();
     volume.assert_clean();
@@ -134,29 +100,29 @@ fn a_disk_that_is_read_only_or_gone_is_done_without() {
         return;
     }
     let volume = TestVolume::new(Backing::Local);
-    let disk = Disk::new(&volume);
+    let disk = small(&volume);
     let mounted = filled(&volume, &disk, "1M");
     read_all(&mounted.path());
     std::fs::write(mounted.join("new"), pattern(99, SIZE)).unwrap();
     mounted.unmount();
-    run("mount", &["-o", "remount,ro", disk.0.to_str().unwrap()]);
+    run("mount", &["-o", "remount,ro", disk.path().to_str().unwrap()]);
     let mounted = volume.mount_with(&options(&disk, "1M"));
     assert!(cache(&mounted)["failed"].is_string(), "{}", cache(&mounted));
     read_all(&mounted.path());
     assert!(std::fs::read(mounted.join("new")).unwrap() == pattern(99, SIZE));
     mounted.unmount();
-    run("mount", &["-o", "remount,rw", disk.0.to_str().unwrap()]);
+    run("mount", &["-o", "remount,rw", disk.path().to_str().unwrap()]);
     let mounted = volume.mount_with(&options(&disk, "1M"));
     read_all(&mounted.path());
     assert_eq!(cache(&mounted)["failed"], Value::Null);
     // Everything below it, while it is used.
-    std::fs::remove_dir_all(disk.0.join("cache")).unwrap();
+    std::fs::remove_dir_all(disk.path().join("cache")).unwrap();
     for _ in 0..2 {
         drop_caches();
         read_all(&mounted.path());
         std::fs::write(mounted.join("f0"), pattern(0, SIZE)).unwrap();
     }
-    run("umount", &["-l", disk.0.to_str().unwrap()]);
+    run("umount", &["-l", disk.path().to_str().unwrap()]);
     drop_caches();
     read_all(&mounted.path());
     mounted.unmount();
@@ -172,9 +138,10 @@ fn one_of_two_disks_fails_while_it_is_used() {
     const FILES: u64 = 24;
     const SIZE: usize = MIB + 321;
     let volume = TestVolume::new(Backing::Local);
-    let ((ext4, image), second) = (Disk::ext4(&volume), volume.scratch().join("second"));
+    let (image, second) = (volume.scratch().join("image"), volume.scratch().join("second"));
+    let ext4 = SmallDisk::ext4(volume.scratch().join("ext4"), &image, 96);
     let options = || {
-        let first = ext4.0.join("cache").display().to_string();
+        let first = ext4.path().join("cache").display().to_string();
         let (second, free) = (second.display().to_string(), "1M");
         let args = ["--cache-dir", &first, "--cache-dir", &second, "--cache-free", free];
         args.iter().fold(MountOptions::default(), |options, arg| options.arg(arg))
@@ -238,10 +205,10 @@ fn one_of_two_disks_fails_while_it_is_used() {
     std::fs::write(mounted.join("f0"), pattern(0, SIZE)).unwrap();
     mounted.unmount();
     // Mended: it is used again, and nothing on it is believed that has changed meanwhile.
-    run("umount", &[ext4.0.to_str().unwrap()]);
+    run("umount", &[ext4.path().to_str().unwrap()]);
     let repaired = Command::new("fsck.ext4").args(["-f", "-y"]).arg(&image).output().unwrap();
     assert!(repaired.status.code().is_some_and(|code| code < 4), "{repaired:?}");
-    ext4.mount(&image);
+    ext4.mount_image(&image);
     let mounted = volume.mount_with(&options());
     check(&mounted.path());
     warm(&mounted);
@@ -258,7 +225,7 @@ fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
         return;
     }
     let volume = TestVolume::new(Backing::Local);
-    let disk = Disk::new(&volume);
+    let disk = small(&volume);
     let mut mounted = filled(&volume, &disk, "1M");
     for round in 0..6u64 {
         let dir = mounted.path();

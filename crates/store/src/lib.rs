@@ -58,8 +58,8 @@ pub struct ObjectMeta {
     pub modified: Option<SystemTime>,
 }
 
-/// A store rooted at a URL. Futures of the local store complete when first polled (they block the thread for the time of the system
-/// calls, an fsync included); those of the others need a tokio runtime with its I/O and time drivers.
+/// A store rooted at a URL. Futures of the local store need no tokio runtime: without one they complete when first polled, and block the
+/// thread for the time of the system calls, an fsync included. Those of the others need one with its I/O and time drivers.
 ///
 /// Keys are relative, `/`-separated and refused with [`ErrorKind::Unsupported`] unless every store can hold them: 1 to 800 bytes, no
 /// empty, `.` or `..` segment, no segment over 255 bytes, no control character, no white space at either end. Dropping a

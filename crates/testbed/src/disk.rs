@@ -1,18 +1,18 @@
-//! A disk that is soon full.
+//! Small disks: soon full, or broken when a test wants it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::Run;
 
-/// A small disk in memory, gone with this value.
+/// A small disk, unmounted with this value.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// One of so many MiB, mounted at `path`, which is made.
+    /// One in memory, of so many MiB, mounted at `path`, which is made.
     ///
     /// # Panics
     /// When it cannot be mounted.
@@ -20,6 +20,45 @@ impl SmallDisk {
         std::fs::create_dir_all(&path).expect("a directory for the disk");
         Run::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"]).arg(&path).ok();
         SmallDisk { path }
+    }
+
+    /// One with ext4 in the file `image`, of so many MiB, mounted at `path`; both are made.
+    ///
+    /// # Panics
+    /// When it cannot be mounted.
+    pub fn ext4(path: PathBuf, image: &Path, mib: u64) -> SmallDisk {
+        std::fs::create_dir_all(&path).expect("a directory for the disk");
+        let file = File::create(image).and_then(|file| file.set_len(mib << 20));
+        file.expect("a file for the disk's image");
+        Run::new("mkfs.ext4").args(["-q", "-F"]).arg(image).ok();
+        let disk = SmallDisk { path };
+        disk.mount_image(image);
+        disk
+    }
+
+    /// Mounts an image at its place, once more.
+    ///
+    /// # Panics
+    /// When it cannot be mounted.
+    pub fn mount_image(&self, image: &Path) {
+        Run::new("mount").args(["-o", "loop"]).arg(image).arg(&self.path).ok();
+    }
+
+    /// As after an error of its device: from now on nothing can be written, open files or not.
+    ///
+    /// # Panics
+    /// When its file system cannot do that; ext4 can.
+    pub fn abort(&self) {
+        Run::new("mount").args(["-o", "remount,abort"]).arg(&self.path).ok();
+    }
+
+    /// Makes who writes wait until the answer is dropped.
+    ///
+    /// # Panics
+    /// When its file system cannot do that; ext4 can.
+    pub fn freeze(&self) -> Frozen<'_> {
+        Run::new("fsfreeze").arg("--freeze").arg(&self.path).ok();
+        Frozen { disk: self }
     }
 
     /// Where it is.
@@ -44,6 +83,18 @@ impl SmallDisk {
         )
         .expect("filling the disk");
         ballast
+    }
+}
+
+/// A disk that takes nothing until this is dropped.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    disk: &'a SmallDisk,
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let _ = Run::new("fsfreeze").arg("--unfreeze").arg(&self.disk.path).finish();
     }
 }
 

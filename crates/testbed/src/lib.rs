@@ -22,7 +22,7 @@ pub mod writer;
 
 pub use binary::{headrace, tool};
 pub use content::{Rng, pattern, sha256_hex};
-pub use disk::SmallDisk;
+pub use disk::{Frozen, SmallDisk};
 pub use headrace_netlab::{Fault, FaultProxy};
 pub use hybrid::HybridServer;
 pub use mount::{MountOptions, Mounted, mount_table_has};

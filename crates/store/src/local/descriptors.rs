@@ -32,9 +32,14 @@ impl Descriptors {
         Descriptors { files: Cache::new(most), forgotten: AtomicU64::new(0) }
     }
 
+    /// The open file of an object, if it is open.
+    pub(super) fn known(&self, key: &str) -> Option<Arc<OwnedFd>> {
+        self.files.get(key)
+    }
+
     /// The open file of an object.
     pub(super) fn get(&self, root: &OwnedFd, key: &str) -> rustix::io::Result<Arc<OwnedFd>> {
-        if let Some(file) = self.files.get(key) {
+        if let Some(file) = self.known(key) {
             return Ok(file);
         }
         let before = self.forgotten.load(Ordering::SeqCst);

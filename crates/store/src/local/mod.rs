@@ -1,20 +1,20 @@
 //! A directory of this machine as a store: one file per object, keys as paths.
 //!
-//! Everything here is a plain system call in the caller's thread. Writing is: a file in the temporary directory, one write, fdatasync,
-//! rename into place, fsync of the directory (and, the first time, of the directories above it), so an object is either
-//! wholly there and durable, or not there.
+//! Writing is: a file in the temporary directory, one write, fdatasync, rename into place, fsync of the directory (and, the first time, of
+//! the directories above it), so an object is either wholly there and durable, or not there.
+//!
+//! All system calls are in [`files`]. Within a tokio runtime they are made by its threads for blocking work, for the directory may be that of a
+//! slow disk or of a file server; but what is in memory is read at once.
 
 mod descriptors;
 mod directories;
 mod errors;
+mod files;
 mod list;
 mod temporary;
 
-use std::fs::DirBuilder;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,246 +22,57 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Stat};
+use tokio::runtime::Handle;
 
-use self::descriptors::Descriptors;
-use self::directories::Directories;
-use self::temporary::{Finish, TemporaryFile};
+use self::files::Files;
+use self::temporary::Finish;
 use crate::error::{ErrorKind, StoreError};
-use crate::{Body, MAX_OBJECT, ObjectMeta, ObjectStore, Space, key};
+use crate::{Body, ObjectMeta, ObjectStore, Sink, Space, key};
 
-/// Temporary files older than this at open were left by a crash.
-const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
+/// Bytes that are handed over at once of a range that is read as it comes.
+const PIECE: u64 = 1 << 20;
+/// Objects listed at once.
+const LISTED: usize = 256;
 
 /// A store in a directory of this machine.
 #[derive(Debug)]
 pub struct LocalStore {
-    root: OwnedFd,
-    url: String,
-    temporary: OwnedFd,
-    descriptors: Descriptors,
-    directories: Directories,
+    files: Arc<Files>,
 }
 
 impl LocalStore {
     /// Opens the store in the directory `path`, which must exist; removes temporary files that a crash left more than an hour ago.
     pub fn open(path: &Path) -> Result<LocalStore, StoreError> {
-        let url = path.display().to_string();
-        let fail = |errno| errors::of_root("open", &url, errno);
-        let root = rustix::fs::openat(
-            CWD,
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(fail)?;
-        let temporary = temporary::open_directory(&root).map_err(fail)?;
-        let removed =
-            temporary::remove_leftovers(&temporary, SystemTime::now(), LEFTOVER_AGE).map_err(fail)?;
-        if removed > 0 {
-            tracing::info!(store = url, removed, "removed temporary files of an earlier crash");
-        }
-        Ok(LocalStore {
-            root,
-            url,
-            temporary,
-            descriptors: Descriptors::new(),
-            directories: Directories::default(),
-        })
+        Ok(LocalStore { files: Arc::new(Files::open(path)?) })
     }
 
     /// Makes the directory `path` with its parents, durably. An existing one is left as it is.
     pub fn create_root(path: &Path) -> Result<(), StoreError> {
-        let target = path.display().to_string();
-        let fail = |error: std::io::Error| {
-            errors::of_root("create", &target, Errno::from_io_error(&error).unwrap_or(Errno::IO))
-        };
-        let mut missing: Vec<PathBuf> = Vec::new();
-        for ancestor in path.ancestors() {
-            match ancestor.metadata() {
-                Ok(metadata) if metadata.is_dir() => break,
-                Ok(_) => return Err(errors::of_root("create", &target, Errno::NOTDIR)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    missing.push(ancestor.to_owned())
-                }
-                Err(error) => return Err(fail(error)),
-            }
-        }
-        for directory in missing.iter().rev() {
-            match DirBuilder::new().mode(0o700).create(directory) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(fail(error)),
-                _ => {}
-            }
-            let parent =
-                directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            std::fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(fail)?;
-        }
-        Ok(())
+        Files::create_root(path)
     }
 
-    fn error(&self, operation: &'static str, key: &str, errno: Errno) -> StoreError {
-        errors::of_object(operation, &self.url, key, errno)
-    }
-
-    fn refuse(
-        &self,
-        kind: ErrorKind,
-        operation: &'static str,
-        key: &str,
-        why: impl Into<String>,
-    ) -> StoreError {
-        StoreError::new(kind, operation, format!("{}/{key}", self.url), why)
-    }
-
-    fn check(&self, operation: &'static str, key: &str) -> Result<(), StoreError> {
-        key::check(key).map_err(|why| self.refuse(ErrorKind::Unsupported, operation, key, why))
-    }
-
-    fn descriptor(&self, operation: &'static str, key: &str) -> Result<Arc<OwnedFd>, StoreError> {
-        self.check(operation, key)?;
-        self.descriptors.get(&self.root, key).map_err(|errno| self.error(operation, key, errno))
-    }
-
-    fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
-        if range.is_empty() {
-            return match range.start == range.end {
-                true => Ok(Bytes::new()),
-                false => {
-                    Err(self.refuse(ErrorKind::Unsupported, "get", key, "the range ends before it begins"))
-                }
-            };
-        }
-        self.read_file(key, &*self.descriptor("get", key)?, range)
-    }
-
-    fn read_whole(&self, key: &str) -> Result<Bytes, StoreError> {
-        self.check("get", key)?;
-        // Opened anew: what is read whole may have been replaced by another process, of whose doings nobody tells us.
-        let file = descriptors::open(&self.root, key).map_err(|errno| self.error("get", key, errno))?;
-        let size = self.stat("get", key, rustix::fs::fstat(&file))?.size;
-        match size {
-            0 => Ok(Bytes::new()),
-            _ => self.read_file(key, &file, 0..size),
-        }
-    }
-
-    fn read_file(&self, key: &str, file: &OwnedFd, range: Range<u64>) -> Result<Bytes, StoreError> {
-        let length = range.end - range.start;
-        if length > MAX_OBJECT {
-            return Err(self.refuse(
-                ErrorKind::Unsupported,
-                "get",
-                key,
-                format!("{length} bytes are more than the {MAX_OBJECT} that are read at once"),
-            ));
-        }
-        let length = length as usize;
-        let mut body = Vec::with_capacity(length);
-        while body.len() < length {
-            let offset = range.start + body.len() as u64;
-            match rustix::io::pread(file, spare_capacity(&mut body), offset) {
-                Ok(0) => {
-                    let size = rustix::fs::fstat(file).map_or(0, |stat| stat.st_size);
-                    let why = format!(
-                        "the object has {size} bytes, but bytes {}..{} were asked for: it was cut short or replaced",
-                        range.start, range.end
-                    );
-                    return Err(self.refuse(ErrorKind::Corrupt, "get", key, why));
-                }
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(self.error("get", key, errno)),
-            }
-        }
-        // The allocator may have given more room than asked for.
-        body.truncate(length);
-        Ok(Bytes::from(body))
-    }
-
-    fn write(
+    /// Does what may take long where that disturbs nobody.
+    async fn blocking<T: Send + 'static>(
         &self,
         operation: &'static str,
-        key: &str,
-        body: &Body,
-        finish: Finish,
-    ) -> Result<(), StoreError> {
-        self.check(operation, key)?;
-        let size = body.len() as u64;
-        if size > MAX_OBJECT {
-            let why = format!("{size} bytes are more than the {MAX_OBJECT} that an object may have");
-            return Err(self.refuse(ErrorKind::Unsupported, operation, key, why));
-        }
-        let fail = |errno| self.error(operation, key, errno);
-        let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
-        let parent = self.directories.enter(&self.root, parent).map_err(fail)?;
-        if finish == Finish::Absent {
-            // Spares writing a body that would not be used; the rename below is what decides.
-            self.refuse_existing(operation, key, &parent, name)?;
-        }
-        let file = TemporaryFile::create(&self.temporary).map_err(fail)?;
-        file.write(body).map_err(fail)?;
-        match file.rename(&parent, name, finish) {
-            Err(Errno::EXIST) => {
-                self.refuse_existing(operation, key, &parent, name)?;
-                return Err(self.refuse(
-                    ErrorKind::AlreadyExists,
-                    operation,
-                    key,
-                    "an object is there already",
-                ));
-            }
-            other => other.map_err(fail)?,
-        }
-        self.descriptors.forget(key);
-        rustix::fs::fsync(&*parent).map_err(fail)
+        work: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let files = Arc::clone(&self.files);
+        let Ok(runtime) = Handle::try_current() else { return work(&files) };
+        let done = runtime.spawn_blocking(move || work(&files)).await;
+        done.unwrap_or_else(|error| {
+            let why = format!("the work was cut short: {error}");
+            Err(StoreError::new(ErrorKind::Transient, operation, self.files.url.clone(), why))
+        })
     }
 
-    fn refuse_existing(
-        &self,
-        operation: &'static str,
-        key: &str,
-        parent: &OwnedFd,
-        name: &str,
-    ) -> Result<(), StoreError> {
-        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                Err(self.error(operation, key, Errno::ISDIR))
-            }
-            Ok(_) => Err(self.refuse(ErrorKind::AlreadyExists, operation, key, "an object is there already")),
-            Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(self.error(operation, key, errno)),
+    async fn read(&self, key: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
+        if let Some(bytes) = self.files.read_at_once(key, &range) {
+            return Ok(bytes);
         }
-    }
-
-    fn stat(
-        &self,
-        operation: &'static str,
-        key: &str,
-        stat: rustix::io::Result<Stat>,
-    ) -> Result<ObjectMeta, StoreError> {
-        let stat = stat.map_err(|errno| self.error(operation, key, errno))?;
-        object_meta(key.to_owned(), &stat).ok_or_else(|| self.error(operation, key, Errno::NOENT))
-    }
-
-    fn head_now(&self, key: &str) -> Result<ObjectMeta, StoreError> {
-        self.check("head", key)?;
-        self.stat("head", key, rustix::fs::statat(&self.root, key, AtFlags::SYMLINK_NOFOLLOW))
-    }
-
-    fn delete_now(&self, key: &str) -> Result<(), StoreError> {
-        self.check("delete", key)?;
-        let result = rustix::fs::unlinkat(&self.root, key, AtFlags::empty());
-        self.descriptors.forget(key);
-        match result {
-            Ok(()) => {
-                self.directories.prune(&self.root, key);
-                Ok(())
-            }
-            // A directory is not an object.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => Ok(()),
-            Err(errno) => Err(self.error("delete", key, errno)),
-        }
+        let key = key.to_owned();
+        self.blocking("get", move |files| files.read_range(&key, range)).await
     }
 }
 
@@ -279,46 +90,82 @@ fn object_meta(key: String, stat: &Stat) -> Option<ObjectMeta> {
 
 impl ObjectStore for LocalStore {
     fn url(&self) -> &str {
-        &self.url
+        &self.files.url
     }
 
     fn get_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        async move { self.read_range(key, range) }.boxed()
+        self.read(key, range).boxed()
+    }
+
+    fn get_range_to<'a>(
+        &'a self,
+        key: &'a str,
+        range: Range<u64>,
+        sink: &'a mut dyn Sink,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let mut at = range.start;
+            loop {
+                let end = range.end.min(at.saturating_add(PIECE));
+                // Of a range that makes no sense this is the error.
+                sink.bytes(self.read(key, at..end).await?);
+                at = end;
+                if at >= range.end {
+                    return Ok(());
+                }
+            }
+        }
+        .boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Bytes, StoreError>> {
-        async move { self.read_whole(key) }.boxed()
+        let key = key.to_owned();
+        self.blocking("get", move |files| files.read_whole(&key)).boxed()
     }
 
     fn put_body<'a>(&'a self, key: &'a str, body: Body) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move { self.write("put", key, &body, Finish::Replace) }.boxed()
+        let key = key.to_owned();
+        self.blocking("put", move |files| files.write("put", &key, &body, Finish::Replace)).boxed()
     }
 
     fn put_if_absent<'a>(&'a self, key: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move { self.write("put", key, &body.into(), Finish::Absent) }.boxed()
+        let key = key.to_owned();
+        self.blocking("put", move |files| files.write("put", &key, &body.into(), Finish::Absent)).boxed()
     }
 
     fn head<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<ObjectMeta, StoreError>> {
-        async move { self.head_now(key) }.boxed()
+        let key = key.to_owned();
+        self.blocking("head", move |files| files.head_now(&key)).boxed()
     }
 
     fn delete<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move { self.delete_now(key) }.boxed()
+        let key = key.to_owned();
+        self.blocking("delete", move |files| files.delete_now(&key)).boxed()
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<ObjectMeta, StoreError>> {
-        match key::check_prefix(prefix) {
-            Ok(()) => stream::iter(list::Objects::new(&self.root, &self.url, prefix)).boxed(),
-            Err(why) => stream::iter([Err(self.refuse(ErrorKind::Unsupported, "list", prefix, why))]).boxed(),
-        }
+        let objects = match key::check_prefix(prefix) {
+            Ok(()) => list::Objects::new(Arc::clone(&self.files), prefix),
+            Err(why) => {
+                let error = self.files.refuse(ErrorKind::Unsupported, "list", prefix, why);
+                return stream::iter([Err(error)]).boxed();
+            }
+        };
+        stream::unfold(Some(objects), |objects| async {
+            let mut objects = objects?;
+            let some = self.blocking("list", move |_| {
+                let some: Vec<_> = objects.by_ref().take(LISTED).collect();
+                let more = (some.len() == LISTED).then_some(objects);
+                Ok((some, more))
+            });
+            Some(some.await.unwrap_or_else(|error| (vec![Err(error)], None)))
+        })
+        .flat_map(stream::iter)
+        .boxed()
     }
 
     fn space(&self) -> Option<Space> {
-        let stat = rustix::fs::fstatvfs(&self.root).ok()?;
-        Some(Space {
-            total: stat.f_blocks.saturating_mul(stat.f_frsize),
-            free: stat.f_bavail.saturating_mul(stat.f_frsize),
-        })
+        self.files.space()
     }
 }
 

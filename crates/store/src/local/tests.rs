@@ -1,6 +1,7 @@
 use std::fs;
 
 use futures::TryStreamExt;
+use rustix::fs::{CWD, Mode};
 
 use super::*;
 

@@ -79,19 +79,15 @@ impl Vfs {
         let files: Vec<_> =
             batches.iter().map(|(inode, batch)| (Arc::clone(inode), batch.id, batch.end())).collect();
         let mut attempts = Attempts::default();
-        // Building is work for the processor and a local store blocks: neither belongs on the runtime's own threads. It is built
-        // once: what goes out under one key is always the same bytes.
+        // Building is work for the processor, which does not belong on the runtime's own threads. It is built once: what goes out
+        // under one key is always the same bytes.
         let vfs = Arc::clone(&self);
         let building = tokio::task::spawn_blocking(move || vfs.build(&batches, number, memory));
         let mut built = flatten(building.await);
         loop {
             let put = match &built {
                 Ok((body, _)) => {
-                    let (vfs, key, body) = (Arc::clone(&self), key.clone(), body.clone());
-                    let put = move || {
-                        vfs.runtime.block_on(vfs.volume.store.put_body(&key, body)).map_err(Error::from)
-                    };
-                    flatten(tokio::task::spawn_blocking(put).await)
+                    self.volume.store.put_body(&key, body.clone()).await.map_err(Error::from)
                 }
                 Err(error) => Err(error.clone()),
             };

@@ -50,7 +50,7 @@ fn fsx_finds_no_difference_seed_7_by_io_uring() {
 }
 
 fn fsx(seed: u64, backing: Backing, format: &[&str], options: &MountOptions, fewer: u64) {
-    let operations = env_number("HEADRACE_FSX_OPERATIONS", 100_000) / fewer;
+    let operations = env_number("HEADRACE_FSX_OPERATIONS", 40_000) / fewer;
     let volume = TestVolume::with_format(backing, format);
     let mounted = volume.mount_with(options);
     let file = mounted.join("file");

@@ -33,7 +33,12 @@ impl Objects {
     fn enter(&mut self, key: String) -> Result<(), StoreError> {
         if self.open.len() >= DEEPEST {
             let why = "directories are nested too deeply for a store";
-            return Err(StoreError::new(ErrorKind::Unsupported, "list", format!("{}/{key}", self.files.url), why));
+            return Err(StoreError::new(
+                ErrorKind::Unsupported,
+                "list",
+                format!("{}/{key}", self.files.url),
+                why,
+            ));
         }
         let path = if key.is_empty() { "." } else { key.as_str() };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;

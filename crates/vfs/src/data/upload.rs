@@ -86,9 +86,7 @@ impl Vfs {
         let mut built = flatten(building.await);
         loop {
             let put = match &built {
-                Ok((body, _)) => {
-                    self.volume.store.put_body(&key, body.clone()).await.map_err(Error::from)
-                }
+                Ok((body, _)) => self.volume.store.put_body(&key, body.clone()).await.map_err(Error::from),
                 Err(error) => Err(error.clone()),
             };
             let error = match put {

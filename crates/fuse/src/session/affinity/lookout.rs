@@ -6,15 +6,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::place::Whereabouts;
+use super::standing;
 
 /// Time from one look to the next.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What was seen of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,25 +27,21 @@ pub(super) enum Seen {
     Gone,
 }
 
-/// The thread that looks; it ends with this, or soon after.
+/// The thread that looks; it ends soon after this is dropped. Nobody waits for it, for it has the lowest standing: where it runs counts as
+/// idle, so it moves no caller.
 #[derive(Debug)]
 pub(super) struct Lookout {
     board: Arc<Board>,
+    thread: Thread,
 }
 
 #[derive(Debug, Default)]
 struct Board {
-    order: Mutex<Order>,
-    changed: Condvar,
+    /// Whom to look at; 0 for nobody.
+    caller: AtomicU32,
+    ended: AtomicBool,
     /// The caller that was looked at last, and what was seen.
     seen: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Order {
-    /// Whom to look at; 0 for nobody.
-    caller: u32,
-    ended: bool,
 }
 
 impl Lookout {
@@ -54,18 +50,15 @@ impl Lookout {
     pub fn start() -> io::Result<Lookout> {
         let board = Arc::new(Board::default());
         let of = Arc::clone(&board);
-        std::thread::Builder::new().name("fuse-lookout".to_owned()).spawn(move || of.look())?;
-        Ok(Lookout { board })
+        let thread = std::thread::Builder::new().name("fuse-lookout".to_owned()).spawn(move || of.look())?;
+        Ok(Lookout { board, thread: thread.thread().clone() })
     }
 
     /// Looks at this caller from now on. What was seen of it last; never waits for that.
     pub fn watch(&self, caller: u32) -> Seen {
-        let mut order = self.board.order.lock();
-        if order.caller != caller {
-            order.caller = caller;
-            self.board.changed.notify_one();
+        if self.board.caller.swap(caller, Ordering::AcqRel) != caller {
+            self.thread.unpark();
         }
-        drop(order);
         match decode(self.board.seen.load(Ordering::Acquire)) {
             (of, seen) if of == caller => seen,
             _ => Seen::Nothing,
@@ -74,39 +67,32 @@ impl Lookout {
 
     /// Looks at nobody, if it still looks at this caller.
     pub fn rest(&self, caller: u32) {
-        let mut order = self.board.order.lock();
-        if order.caller == caller {
-            order.caller = 0;
-        }
+        let _ = self.board.caller.compare_exchange(caller, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
 impl Drop for Lookout {
     fn drop(&mut self) {
-        self.board.order.lock().ended = true;
-        self.board.changed.notify_one();
+        self.board.ended.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
 impl Board {
     fn look(&self) {
+        standing::lower();
         let mut whereabouts = Whereabouts::default();
-        let mut order = self.order.lock();
-        while !order.ended {
-            let caller = order.caller;
+        while !self.ended.load(Ordering::Acquire) {
+            let caller = self.caller.load(Ordering::Acquire);
             if caller == 0 {
                 whereabouts.forget();
                 self.seen.store(encode(0, Seen::Nothing), Ordering::Release);
-                self.changed.wait(&mut order);
+                std::thread::park();
                 continue;
             }
-            drop(order);
             let seen = whereabouts.of(caller).ok().and_then(|place| u16::try_from(place).ok());
             self.seen.store(encode(caller, seen.map_or(Seen::Gone, Seen::At)), Ordering::Release);
-            order = self.order.lock();
-            if !order.ended && order.caller == caller {
-                self.changed.wait_for(&mut order, LOOK_EVERY);
-            }
+            std::thread::park_timeout(LOOK_EVERY);
         }
     }
 }

@@ -92,7 +92,9 @@ impl Affinity {
     pub fn new(workers: usize) -> Affinity {
         let several = || place::allowed().is_ok_and(|allowed| allowed.count() > 1);
         Affinity {
-            lookout: (workers > 1 && several() && standing::possible()).then(Lookout::start).and_then(Result::ok),
+            lookout: (workers > 1 && several() && standing::possible())
+                .then(Lookout::start)
+                .and_then(Result::ok),
             claim: AtomicU64::new(Claim::Nobody.encode()),
             progress: AtomicU64::new(0),
             pause: Mutex::new(Pause::new(PAUSE, PAUSE_MOST)),

@@ -29,6 +29,11 @@ pub(super) fn possible() -> bool {
     tried.ok().and_then(|thread| thread.join().ok()).unwrap_or(false)
 }
 
+/// Gives the calling thread the lowest standing there is, for good.
+pub(super) fn lower() {
+    set(libc::SCHED_IDLE);
+}
+
 /// Does something with the lowest standing there is; where that is [`possible`]. Says since when it took, if it was long.
 pub(super) fn lowered<T>(what: impl FnOnce() -> T) -> (T, Option<Instant>) {
     let began = Instant::now();

@@ -203,3 +203,24 @@ fn however_many_are_late_at_once_second_attempts_keep_to_their_budget() {
     assert_eq!(named.len(), Tuning::default().hedge.burst as usize);
     assert_eq!(told.endpoint.hedge_at(), None, "no more can be afforded");
 }
+
+#[test]
+fn a_fetch_that_has_ended_does_not_count_among_those_that_stream() {
+    let mut told = Told::new(Tuning::default());
+    let all: Vec<FetchId> = (0..4).map(|_| told.send(MB)).collect();
+    for (begun, fetch) in all.iter().take(3).enumerate() {
+        assert_eq!(told.endpoint.streaming, begun);
+        told.bytes(MS, *fetch, KB);
+    }
+    told.bytes(MS, all[0], KB);
+    assert_eq!(told.endpoint.streaming, 3, "each once");
+    told.endpoint.finished(told.now, all[0]);
+    assert_eq!(told.endpoint.streaming, 2);
+    told.endpoint.failed(told.now, all[1], crate::backoff::Failure::Permanent);
+    assert_eq!(told.endpoint.streaming, 1);
+    // This one has brought nothing yet.
+    told.endpoint.finished(told.now, all[3]);
+    assert_eq!(told.endpoint.streaming, 1);
+    told.endpoint.finished(told.now, all[2]);
+    assert_eq!(told.endpoint.streaming, 0);
+}

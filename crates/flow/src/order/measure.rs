@@ -134,3 +134,6 @@ impl Trial {
         verdict(mean)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 //! [`Probe`] tries the other mode in short trials and keeps what is faster. What a trial has lost decides when the next one may
 //! be made, so that all of them together stay within a small budget.
 
+#[cfg(test)]
+mod decision_tests;
 mod measure;
 #[cfg(test)]
 mod probe_tests;

@@ -260,3 +260,27 @@ fn what_settles_takes_latencies_and_no_longer_than_a_trial() {
         assert_eq!(probe.silence(), silence * MS, "{latency} ms");
     }
 }
+
+#[test]
+fn what_comes_while_nobody_waits_does_not_count() {
+    let mut probe = keeps(Mode::Wide, 600.0);
+    probe.epoch = Meter::after(Duration::ZERO);
+    probe.delivered(10 * MS, 60_000_000);
+    probe.wanted(20 * MS, true);
+    probe.delivered(120 * MS, 0);
+    assert_eq!((probe.epoch.measured(), probe.epoch.rate()), (100 * MS, 0.0));
+    probe.delivered(220 * MS, 60_000_000);
+    assert_eq!((probe.epoch.measured(), probe.epoch.rate()), (200 * MS, 300.0 * MB));
+}
+
+#[test]
+fn a_pause_of_readers_is_no_silence_and_to_wait_on_ends_none() {
+    let mut probe = keeps(Mode::Wide, 600.0);
+    probe.epoch = Meter::after(Duration::ZERO);
+    probe.wanted(10 * SECOND, true);
+    probe.delivered(10 * SECOND + 100 * MS, 60_000_000);
+    assert_eq!((probe.epoch.measured(), probe.epoch.rate()), (100 * MS, 600.0 * MB));
+    probe.wanted(10 * SECOND + 300 * MS, true);
+    probe.delivered(10 * SECOND + 500 * MS, 60_000_000);
+    assert_eq!(probe.epoch.measured(), Duration::ZERO, "400 ms without a byte are nobody's doing");
+}

@@ -15,6 +15,8 @@ const MOST: usize = 65_536;
 pub(super) struct Directories {
     /// Held for reading while an object is written, for writing while an empty directory is removed: none vanishes under a writer.
     structure: RwLock<()>,
+    /// Held by who removes empty directories: whoever deletes the last object of one must not take another deleter for a writer.
+    pruning: Mutex<()>,
     /// Known to be durable, by a sync of this process: one made by a process that crashed may not be.
     durable: Mutex<HashSet<String>>,
 }
@@ -72,6 +74,7 @@ impl Directories {
 
     /// Removes the directories above `key` that have become empty, as far as nobody is writing.
     pub(super) fn prune(&self, root: &OwnedFd, key: &str) {
+        let _turn = self.pruning.lock();
         let Some(_alone) = self.structure.try_write() else {
             return;
         };

@@ -146,6 +146,26 @@ fn empty_directories_go_and_come_back() {
 }
 
 #[test]
+fn of_many_deleters_the_last_one_removes_the_directory() {
+    const DELETERS: usize = 8;
+    let (directory, store) = fixture();
+    for round in 0..200 {
+        (0..DELETERS).for_each(|number| put(&store, &format!("a/b/{number}"), "x").unwrap());
+        let together = std::sync::Barrier::new(DELETERS);
+        std::thread::scope(|scope| {
+            for number in 0..DELETERS {
+                let (store, together) = (&store, &together);
+                scope.spawn(move || {
+                    together.wait();
+                    now(store.delete(&format!("a/b/{number}"))).unwrap();
+                });
+            }
+        });
+        assert!(!directory.path().join("a").exists(), "round {round}");
+    }
+}
+
+#[test]
 fn writers_and_deleters_of_one_directory_do_not_disturb_each_other() {
     let (_directory, store) = fixture();
     std::thread::scope(|scope| {

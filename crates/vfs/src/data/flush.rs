@@ -206,7 +206,7 @@ impl Vfs {
     pub(crate) fn send_behind(self: &Arc<Self>, which: impl Fn(&Inode) -> bool) -> Vec<Arc<Inode>> {
         let mut dirty: Vec<_> = self.inodes.all().into_iter().filter(|inode| which(inode)).collect();
         dirty.retain(|inode| !inode.state.lock().dirty.is_clean());
-        dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
+        oldest_first(&mut dirty);
         let outage = self.outage.is_on();
         let (mut started, mut small) = (Vec::new(), Vec::new());
         for inode in &dirty {
@@ -261,7 +261,7 @@ impl Vfs {
         self.send_behind(&which);
         let mut dirty = self.inodes.all();
         dirty.retain(|inode| which(inode) && !inode.state.lock().dirty.is_clean());
-        dirty.sort_by_key(|inode| inode.state.lock().dirty_since);
+        oldest_first(&mut dirty);
         let mut flushes = futures::stream::iter(dirty)
             .map(|inode| {
                 let vfs = Arc::clone(self);
@@ -283,4 +283,9 @@ impl Vfs {
         }
         first
     }
+}
+
+/// Sorts files by when they were written first. Each is looked at once: others write meanwhile, and a sort whose order changes may panic.
+fn oldest_first(files: &mut [Arc<Inode>]) {
+    files.sort_by_cached_key(|inode| inode.state.lock().dirty_since);
 }

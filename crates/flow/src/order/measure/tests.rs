@@ -127,7 +127,7 @@ fn one_that_takes_too_long_is_what_it_was_at_its_best() {
     piece(&mut trial, 80, 900);
     assert!(trial.verdict(&tuning, KEPT).is_none());
     trial.again(Duration::ZERO);
-    trial.time(tuning.trial_most);
+    trial.whole.time(tuning.trial_most);
     assert_eq!(rate(trial.verdict(&tuning, KEPT)), Some(0));
 }
 

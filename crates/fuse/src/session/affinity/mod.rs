@@ -2,7 +2,7 @@
 //!
 //! A small request is hardly work. What takes time is waking a worker on another processor, and then the caller from there. So while one thread
 //! alone asks, one small request after the other (`cp -a`, `tar x`, `find`), one worker alone takes requests and stays on that
-//! thread's processor: its *companion*. The others are parked meanwhile. A reply is handed over with the standing of SCHED_IDLE, for
+//! thread's processor: its *companion*. The others are parked meanwhile. Where the caller runs another thread looks ([`lookout`]). A reply is handed over with the standing of SCHED_IDLE, for
 //! otherwise the scheduler would have the caller go on elsewhere ([`standing`]).
 //!
 //! Other callers, much data, a machine without a processor to spare, or a companion that gets no further make all workers take requests again. One of those that are parked sees

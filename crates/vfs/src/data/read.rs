@@ -74,7 +74,10 @@ impl Vfs {
         if wanted.offset >= wanted.end {
             return Ok(Vec::new());
         }
-        if let Some(cached) = self.read_cached(&open.inode, &wanted).await {
+        let ahead = |known: &Known| self.fetcher.holds(known.content, &(wanted.offset..wanted.end));
+        // What was fetched ahead is on its way to the local disk as well. If it were read there, its stream would not see its reader go on.
+        let fetched = open.streamed.load(Ordering::Relaxed) && streamed.as_ref().is_some_and(ahead);
+        if !fetched && let Some(cached) = self.read_cached(&open.inode, &wanted).await {
             return Ok(cached);
         }
         if let Some(known) = streamed {

@@ -94,6 +94,12 @@ impl<O: Origin> Fetcher<O> {
         Ok(pieces)
     }
 
+    /// Whether all bytes of a content's `range` are there: a read of them is answered at once.
+    pub(crate) fn holds(&self, content: u64, range: &Range<u64>) -> bool {
+        let inner = self.inner.lock();
+        inner.files.get(&FileId(content)).is_some_and(|file| file.buffers.has(range))
+    }
+
     /// A handle is closed: what was fetched for it alone goes.
     pub(crate) fn close(&self, handle: u64) {
         self.event(|inner, now| inner.close(now, HandleId(handle)), None);

@@ -228,6 +228,45 @@ fn what_many_read_from_end_to_end_is_fetched_once() {
     mounted.unmount();
 }
 
+/// What is fetched ahead is kept on the local disk as well. A reader who is slower finds it in memory, so that his stream sees him go on.
+#[test]
+fn what_is_cached_while_its_reader_rests_is_one_stream_and_fetched_for_somebody() {
+    if native_only() {
+        return;
+    }
+    let (size, piece) = (192 * MIB, 16 * MIB);
+    let volume = TestVolume::new(Backing::S3);
+    let mounted = volume.mount();
+    write(&mounted.join("file"), &pattern(11, size));
+    mounted.unmount();
+    let mounted = volume.mount();
+    let file = File::open(mounted.join("file")).unwrap();
+    let wanted = pattern(11, size);
+    let mut found = vec![0; piece];
+    for start in (0..size).step_by(piece) {
+        file.read_exact_at(&mut found, start as u64).unwrap();
+        same(&format!("from {start} on"), &found, &wanted[start..start + piece]);
+        // So long takes the cache to write what it has.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let (streams, cached) = (
+        figure(&mounted, "headrace_read_streams"),
+        figure(&mounted, "headrace_disk_cache_filled_bytes_total"),
+    );
+    assert!(streams <= 1.0, "{streams} streams");
+    assert!(cached >= size as f64 / 2.0, "{cached} bytes cached");
+    drop(file);
+    let (fetched, wasted) = (
+        figure(&mounted, "headrace_read_fetched_bytes_total"),
+        figure(&mounted, "headrace_read_wasted_bytes_total"),
+    );
+    assert!(
+        fetched <= 1.02 * size as f64 && wasted <= 0.02 * size as f64,
+        "{fetched} fetched, {wasted} in vain"
+    );
+    mounted.unmount();
+}
+
 #[test]
 fn the_right_bytes_whatever_happens_on_the_way() {
     if native_only() {

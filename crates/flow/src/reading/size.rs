@@ -19,7 +19,8 @@ impl Reads {
                 let whole = least as f64 / alone.max(1) as f64;
                 let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
                 let rate = least as f64 / transfer;
-                (rate * latency.as_secs_f64() * f64::from(self.tuning.part_latencies)) as u64
+                let flowing = latency.saturating_mul(self.tuning.part_latencies).max(self.tuning.part_time);
+                (rate * flowing.as_secs_f64()) as u64
             }
             _ => least,
         };

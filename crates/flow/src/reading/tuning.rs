@@ -20,8 +20,10 @@ pub struct Tuning {
     pub grain: u64,
     /// The smallest fetch ahead, bytes.
     pub part_min: u64,
-    /// A fetch lasts at least so many times its own latency where memory allows: so much of the time bytes flow.
+    /// A fetch lasts at least so many times its own latency where memory allows: so much of the time bytes flow ...
     pub part_latencies: u32,
+    /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
+    pub part_time: Duration,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
     /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
@@ -76,8 +78,9 @@ impl Default for Tuning {
             grain: 32 << 10,
             part_min: 1 << 20,
             part_latencies: 2,
+            part_time: Duration::from_millis(40),
             parts_per_window: 4,
-            windows_in_flight: 8,
+            windows_in_flight: 16,
             share: 4,
             reserve: 16,
             trim: 1 << 20,

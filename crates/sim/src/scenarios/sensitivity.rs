@@ -129,6 +129,7 @@ pub const CONSTANTS: &[Constant] = constants![
     grain,
     part_min,
     part_latencies,
+    part_time,
     parts_per_window,
     windows_in_flight,
     share,

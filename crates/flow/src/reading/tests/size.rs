@@ -13,9 +13,11 @@ fn largest(memory: u64, latency: Duration, rate: u64) -> u64 {
 }
 
 #[test]
-fn a_fetch_lasts_as_long_as_its_latency_and_longer() {
-    // In megabytes, twice latency times rate is .18, 3.6, 18.
-    assert_eq!(largest(1024 * MIB, MS, 90_000_000), 1);
+fn a_fetch_lasts_as_long_as_its_latency_and_40_ms_or_longer() {
+    // In megabytes, that is .8, 3.6 and 12 near by, and 3.6 and 18 farther away.
+    assert_eq!(largest(1024 * MIB, MS, 20_000_000), 1);
+    assert_eq!(largest(1024 * MIB, MS, 90_000_000), 2);
+    assert_eq!(largest(1024 * MIB, MS, 300_000_000), 8);
     assert_eq!(largest(1024 * MIB, 20 * MS, 90_000_000), 2);
     assert_eq!(largest(1024 * MIB, 100 * MS, 90_000_000), 8);
 }
@@ -78,4 +80,115 @@ fn what_was_chosen_by_hand_is_kept_to() {
     let limits = Limits { memory: 256 * MIB, request_max: 8 * MIB, requests: 64 };
     let reads = Reads::new(Tuning { fixed, ..Tuning::default() }, limits);
     assert_eq!(reads.part_of(8 * MIB, reads.part_size()), 4 * MIB);
+}
+
+/// What is known of an endpoint from fetches of so many bytes, one at a time: this latency, then this rate, bytes per second. As many
+/// fetches are allowed as at first.
+fn told(limits: Limits, allowed: u32, latency: Duration, rate: u64, bytes: u64) -> Reads {
+    let mut tuning = Tuning::default();
+    tuning.endpoint.limit.first = allowed.into();
+    // However slow they are, it is waited for several.
+    tuning.endpoint.limit.round_most = Duration::from_secs(1 << 20);
+    let (mut reads, mut now) = (Reads::new(tuning, limits), Duration::from_secs(1));
+    for fetch in (0..2 * u64::from(allowed.max(8))).map(FetchId) {
+        reads.endpoint.started(now, fetch, bytes, false);
+        now += latency;
+        reads.endpoint.progress(now, fetch, 0);
+        now += Duration::from_secs_f64(bytes as f64 / rate as f64);
+        reads.endpoint.progress(now, fetch, bytes);
+        reads.endpoint.finished(now, fetch);
+    }
+    assert_eq!(reads.allowed(), allowed as usize);
+    reads
+}
+
+/// No limits to speak of.
+const VAST: Limits = Limits { memory: 1 << 50, request_max: 1 << 40, requests: 1024 };
+
+#[test]
+fn what_comes_in_two_latencies_or_in_40_ms_makes_a_fetch_as_a_power_of_two_not_below_a_megabyte() {
+    for latency in [35, 60, 100, 200] {
+        for rate in [3_000_000, 20_000_000, 90_000_000, 300_000_000] {
+            let part = told(VAST, 8, latency * MS, rate, 8 * MIB).part_size();
+            let wanted = (2 * latency * MS).max(40 * MS).as_secs_f64() * rate as f64;
+            let largest = part as f64 <= 1.001 * wanted && 2.0 * part as f64 > 0.999 * wanted;
+            assert!(
+                part.is_power_of_two() && (largest || part == MIB && wanted < 2.0 * MIB as f64),
+                "{part}, {wanted}"
+            );
+        }
+    }
+    // Of little more than a latency each, they say that a byte takes no time worth speaking of, but not that it takes none.
+    assert_eq!(told(VAST, 8, 200 * MS, 1 << 50, 8 * MIB).part_size(), 128 * MIB);
+}
+
+#[test]
+fn fetches_are_not_much_larger_than_those_whose_duration_is_known() {
+    // By latency and rate it would be 60 MB.
+    for (seen, part) in [(200 << 10, 2 * MIB), (600 << 10, 8 * MIB), (MIB, 16 * MIB), (32 * MIB, 32 * MIB)] {
+        assert_eq!(told(VAST, 8, 100 * MS, 300_000_000, seen).part_size(), part, "after {seen}");
+    }
+}
+
+/// A fetch of 512 MiB, if there is room for it.
+fn far(limits: Limits, allowed: u32) -> Reads {
+    told(limits, allowed, 400 * MS, 1_000_000_000, 64 * MIB)
+}
+
+#[test]
+fn as_many_fetches_as_are_allowed_fit_into_memory_but_for_a_power_of_two() {
+    for step in 0..24 {
+        let memory = (64.0 * MIB as f64 * 1.1f64.powi(step)) as u64;
+        let reads = far(Limits { memory, ..VAST }, 8);
+        // A sixteenth is for those who wait. Half a power of two more or less.
+        let (all, room) = (8 * reads.part_size(), memory as f64 * 15.0 / 16.0);
+        assert!(all as f64 <= 1.415 * room && all as f64 > 0.706 * room, "{all} of {memory}");
+    }
+    assert_eq!(far(VAST, 8).part_size(), 512 * MIB);
+    // However many they are, they are not too small to be worth it.
+    assert_eq!(far(Limits { memory: 64 * MIB, ..VAST }, 512).part_size(), MIB);
+}
+
+#[test]
+fn of_a_streams_share_of_memory_four_are_to_fit() {
+    for streams in [1, 2, 3, 5] {
+        for step in 0..12 {
+            let memory = (96.0 * MIB as f64 * 1.1f64.powi(step)) as u64;
+            let mut reads = far(Limits { memory, ..VAST }, 2);
+            reads.followed = streams;
+            let four = 4 * streams * reads.part_size();
+            assert!(four <= memory && 2 * four > memory, "{four} of {memory}");
+        }
+    }
+}
+
+#[test]
+fn a_fetch_is_as_small_as_four_checksums_cover_where_memory_is_tiny_and_never_above_what_a_request_may_have()
+{
+    let grain = Tuning::default().grain;
+    assert_eq!(far(Limits { memory: 8 * grain, ..VAST }, 8).part_size(), 4 * grain);
+    assert_eq!(far(Limits { request_max: 2 * MIB, ..VAST }, 8).part_size(), 2 * MIB);
+    for request_max in [3 * grain, MIB / 2 + 1, 1, 0] {
+        let reads = far(Limits { request_max, ..VAST }, 8);
+        let power = request_max.max(1).next_power_of_two();
+        let power = if power > request_max.max(1) { power / 2 } else { power };
+        assert_eq!(reads.part_size(), power, "{request_max}");
+        assert_eq!(reads.part_of(64 * MIB, power), power);
+        assert_eq!(reads.part_of(0, power), power, "before a window is known too");
+    }
+}
+
+#[test]
+fn ahead_of_a_stream_are_a_few_times_what_may_be_in_flight_or_the_parts_of_a_window_as_far_as_memory_goes() {
+    let ahead = |windows_in_flight, fetches, memory| {
+        let fixed = Some(Fixed { window: MIB, fetches, part: MIB });
+        let tuning = Tuning { fixed, windows_in_flight, ..Tuning::default() };
+        Reads::new(tuning, Limits { memory, ..VAST }).most_ahead(3 * MIB) / MIB
+    };
+    assert_eq!(ahead(8, 16, 1 << 50), 8 * 16 * 3);
+    assert_eq!(ahead(5, 2, 1 << 50), 5 * 2 * 3);
+    // A window has four of them, though fewer may be in flight.
+    assert_eq!(ahead(1, 3, 1 << 50), 4 * 3);
+    assert_eq!(ahead(1, 5, 1 << 50), 5 * 3);
+    assert_eq!(ahead(8, 16, 100 * MIB), 100);
 }

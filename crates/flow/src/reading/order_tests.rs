@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::driven::{Driven, MIB, limits};
+use super::whole_tests::ordered;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -189,4 +190,47 @@ fn in_order_the_whole_window_comes_one_fetch_after_the_other_though_nobody_reads
         }
     }
     panic!("{} of {window}", run.driven.reads.held());
+}
+
+/// Whether time counts if nothing but bytes comes from now on: then another way of sending is tried sooner or later.
+fn counts(driven: &Driven) -> bool {
+    let (mut probe, mut now) = (driven.reads.probe.clone(), driven.now);
+    let trials = probe.trials();
+    for _ in 0..40_000 {
+        now += 10 * MS;
+        probe.delivered(now, 1_000_000);
+        probe.mode(now);
+    }
+    probe.trials() > trials
+}
+
+#[test]
+fn in_order_a_window_that_is_not_full_waits_while_a_fetch_is_under_way() {
+    let mut driven = Driven::new(limits(256 * MIB));
+    (driven.reads.probe, driven.now) = ordered();
+    driven.open(1, LEN);
+    (0..8).for_each(|n| driven.whole(1, n * MIB..(n + 1) * MIB, 20 * MS));
+    let window: u64 = driven.reads.windows().map(|(.., bytes)| bytes).sum();
+    let mut seen = Vec::new();
+    // Nobody reads any more: it is filled, one fetch after the other.
+    while let Some(fetch) = driven.flying.keys().next().copied() {
+        assert_eq!(counts(&driven), driven.reads.held() < window, "{} of {window}", driven.reads.held());
+        seen.push(driven.reads.held() < window);
+        driven.pass(20 * MS);
+        driven.finish(fetch);
+    }
+    assert!(seen.contains(&true) && seen.contains(&false), "{seen:?}");
+    assert!(!counts(&driven), "it is full");
+}
+
+#[test]
+fn a_window_that_ends_beyond_the_file_waits_for_nothing_when_all_of_it_is_there() {
+    let mut driven = Driven::new(limits(256 * MIB));
+    (driven.reads.probe, driven.now) = ordered();
+    driven.open(1, 9 * MIB);
+    (0..8).for_each(|n| driven.whole(1, n * MIB..(n + 1) * MIB, 20 * MS));
+    driven.settle(20 * MS);
+    let window: u64 = driven.reads.windows().map(|(.., bytes)| bytes).sum();
+    assert!(driven.reads.held() == MIB && window > MIB, "{window}");
+    assert!(!counts(&driven));
 }

@@ -143,6 +143,48 @@ fn what_was_fetched_whole_in_vain_has_to_be_worth_twice_as_much_the_next_time() 
 }
 
 #[test]
+fn a_read_that_waits_while_its_file_is_fetched_whole_has_waited_since_it_began() {
+    // How often has to be waited before it is fetched whole again, after one read that has waited for so much longer.
+    let again = |longer: Duration| {
+        let mut driven = open(256 * MIB, 64);
+        // Twice in vain, so that it has to be worth much.
+        for _ in 0..2 {
+            until_bought(&mut driven, 64);
+            rest(&mut driven);
+            driven.memory(0);
+            driven.memory(256 * MIB);
+        }
+        driven.pass(Duration::from_secs(1_000));
+        let slow = driven.read(1, 63 * MIB..63 * MIB + 4 * KIB);
+        let fetch = driven.one().fetch;
+        for n in 0.. {
+            let at = n * 29 % 60 * MIB + (n / 60 * 64 + 512) * KIB;
+            let request = driven.read(1, at..at + 4 * KIB);
+            arrive(&mut driven, 20 * MS, Some(fetch));
+            driven.take(request);
+            if driven.flying.len() > 1 {
+                break;
+            }
+        }
+        while driven.flying.len() > 1 {
+            arrive(&mut driven, 10 * MS, Some(fetch));
+        }
+        assert_eq!(driven.reads.stats().whole, 3);
+        driven.memory(0);
+        driven.memory(256 * MIB);
+        driven.pass(longer);
+        driven.finish(fetch);
+        driven.take(slow);
+        driven.sent();
+        let began = driven.now;
+        until_bought(&mut driven, 64);
+        (driven.now - began).as_millis() / 20
+    };
+    assert!(again(Duration::ZERO) > 20);
+    assert_eq!(again(Duration::from_secs(100)), 16, "as soon as it is not for one corner");
+}
+
+#[test]
 fn what_takes_longer_than_was_thought_is_not_gone_on_with() {
     let mut driven = open(256 * MIB, 200);
     let mut sent = until_bought(&mut driven, 200).len();
@@ -199,7 +241,7 @@ fn nothing_more_of_it_is_fetched_when_memory_has_no_room_for_all_of_it() {
 }
 
 /// One that has found a store faster when it is asked in order, and does not try the other way again for long.
-fn ordered() -> (Probe, Duration) {
+pub(super) fn ordered() -> (Probe, Duration) {
     let tuning = order::Tuning { give_up: 0.4, ..order::Tuning::default() };
     let (mut probe, mut now) = (Probe::new(tuning), Duration::ZERO);
     probe.wanted(now, true);

@@ -18,10 +18,22 @@
 //! once, whatever the throughput (additive increase, multiplicative decrease; Chiu and Jain, 1989).
 
 mod judge;
+#[cfg(test)]
+mod judge_tests;
 mod refusals;
+#[cfg(test)]
+mod refusals_tests;
+#[cfg(test)]
+mod resting;
 mod round;
+#[cfg(test)]
+mod round_tests;
 mod trials;
+#[cfg(test)]
+mod trials_tests;
 mod tuning;
+#[cfg(test)]
+mod turn_tests;
 
 use std::time::Duration;
 

@@ -112,7 +112,7 @@ impl Limit {
         self.hold(now, level);
         if gain >= 0.6 * step && !self.careful(now) {
             self.skip = 0;
-            self.each = measure.rate / measure.level.max(0.5);
+            self.each = 0.0;
             if after_drop.is_some() {
                 // It is not the endpoint that does less: fetches have become slower.
                 self.baseline.slower(&measure);

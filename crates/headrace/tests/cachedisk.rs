@@ -1,6 +1,7 @@
 //! The disk of the cache is full, read-only, gone, or its owner is killed: programs read on, and what they read is right.
 #![allow(missing_docs)]
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -200,7 +201,15 @@ fn one_of_two_disks_fails_while_it_is_used() {
     drop(open);
     drop_caches();
     check(&mounted.path());
-    std::fs::write(mounted.join("f0"), pattern(100, SIZE)).unwrap();
+    // Until the kernel has told that nobody reads it there any more, the broken disk refuses what is written to it.
+    let wait = Instant::now();
+    while let Err(error) = std::fs::write(mounted.join("f0"), pattern(100, SIZE)) {
+        assert!(
+            error.raw_os_error() == Some(libc::EIO) && wait.elapsed() < Duration::from_secs(10),
+            "{error}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert!(std::fs::read(mounted.join("f0")).unwrap() == pattern(100, SIZE));
     std::fs::write(mounted.join("f0"), pattern(0, SIZE)).unwrap();
     mounted.unmount();
@@ -215,6 +224,58 @@ fn one_of_two_disks_fails_while_it_is_used() {
     let again = directories(&mounted);
     assert!(again.iter().all(|directory| directory["failed"].is_null() && bytes(directory) > 0), "{again:?}");
     check(&mounted.path());
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+/// What the daemon meets comes from the store; what only the kernel meets is its reader's error, until that copy is dropped.
+#[test]
+fn a_block_that_cannot_be_read() {
+    if native_only() {
+        return;
+    }
+    const BLOCK: usize = 4096;
+    let volume = TestVolume::new(Backing::Local);
+    let image = volume.scratch().join("image");
+    let disk = SmallDisk::btrfs(volume.scratch().join("disk"), &image, 256);
+    let mounted = volume.mount_with(&options(&disk, "1M"));
+    let (whole, part) = (mounted.join("whole"), mounted.join("part"));
+    let (content, long) = (pattern(7, SIZE), pattern(8, 70 * MIB));
+    std::fs::write(&whole, &content).unwrap();
+    std::fs::write(&part, &long).unwrap();
+    let mounted = mounted.remount();
+
+    volume.command(&["warmup"]).arg(&whole).ok();
+    let open = std::fs::File::open(&whole).unwrap();
+    let bad = 3 * MIB..3 * MIB + BLOCK;
+    disk.spoil(&image, &content[bad.clone()]);
+    let read = |range: std::ops::Range<usize>| {
+        let mut found = vec![0; range.len()];
+        open.read_exact_at(&mut found, range.start as u64).map(|()| found == content[range])
+    };
+    assert_eq!(read(bad).expect_err("read by the kernel").raw_os_error(), Some(libc::EIO));
+    assert!(read(0..MIB).unwrap() && read(4 * MIB..SIZE).unwrap(), "all else is read");
+    drop(open);
+    volume.command(&["warmup", "--evict"]).arg(&whole).ok();
+    assert!(std::fs::read(&whole).unwrap() == content);
+    assert_eq!(cache(&mounted)["failed"], Value::Null);
+
+    let bytes = || cache(&mounted)["bytes"].as_u64().unwrap();
+    let (before, wait) = (bytes(), Instant::now());
+    let read = || {
+        let mut found = vec![0; 8 * MIB];
+        std::fs::File::open(&part).unwrap().read_exact_at(&mut found, 0).unwrap();
+        found == long[..8 * MIB]
+    };
+    assert!(read());
+    while bytes() < before + 8 * MIB as u64 {
+        assert!(wait.elapsed() < Duration::from_secs(30), "{} of {before} and 8 MiB are cached", bytes());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    disk.spoil(&image, &long[2 * MIB..2 * MIB + BLOCK]);
+    assert!(read(), "what the disk cannot read comes from the store");
+    drop_caches();
+    assert!(read());
     mounted.unmount();
     volume.assert_clean();
 }

@@ -1,6 +1,7 @@
 //! Small disks: soon full, or broken when a test wants it.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::Run;
@@ -34,6 +35,36 @@ impl SmallDisk {
         let disk = SmallDisk { path };
         disk.mount_image(image);
         disk
+    }
+
+    /// One with btrfs, which answers a read of what does not match its checksum with EIO; else as [`Self::ext4`].
+    ///
+    /// # Panics
+    /// When it cannot be mounted.
+    pub fn btrfs(path: PathBuf, image: &Path, mib: u64) -> SmallDisk {
+        std::fs::create_dir_all(&path).expect("a directory for the disk");
+        let file = File::create(image).and_then(|file| file.set_len(mib << 20));
+        file.expect("a file for the disk's image");
+        Run::new("mkfs.btrfs").args(["-q", "-f", "-d", "single", "-m", "single"]).arg(image).ok();
+        let disk = SmallDisk { path };
+        disk.mount_image(image);
+        disk
+    }
+
+    /// Makes the block that begins with `content` unreadable, wherever it is on the image of a [`Self::btrfs`], and what is in memory of all disks forgotten.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn spoil(&self, image: &Path, content: &[u8]) {
+        const BLOCK: usize = 4096;
+        Run::new("sync").arg("-f").arg(&self.path).ok();
+        let stored = std::fs::read(image).expect("the image");
+        let found = stored.chunks(BLOCK).position(|block| block.starts_with(content));
+        let at = found.expect("the block is on the disk") * BLOCK;
+        let file = File::options().write(true).open(image).expect("the image");
+        file.write_all_at(&[!stored[at]], at as u64).expect("spoilt");
+        file.sync_all().expect("spoilt");
+        std::fs::write("/proc/sys/vm/drop_caches", "3").expect("caches dropped");
     }
 
     /// Mounts an image at its place, once more.

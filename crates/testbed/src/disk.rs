@@ -28,13 +28,7 @@ impl SmallDisk {
     /// # Panics
     /// When it cannot be mounted.
     pub fn ext4(path: PathBuf, image: &Path, mib: u64) -> SmallDisk {
-        std::fs::create_dir_all(&path).expect("a directory for the disk");
-        let file = File::create(image).and_then(|file| file.set_len(mib << 20));
-        file.expect("a file for the disk's image");
-        Run::new("mkfs.ext4").args(["-q", "-F"]).arg(image).ok();
-        let disk = SmallDisk { path };
-        disk.mount_image(image);
-        disk
+        SmallDisk::formatted(path, image, mib, "mkfs.ext4", &["-q", "-F"])
     }
 
     /// One with btrfs, which answers a read of what does not match its checksum with EIO; else as [`Self::ext4`].
@@ -42,16 +36,20 @@ impl SmallDisk {
     /// # Panics
     /// When it cannot be mounted.
     pub fn btrfs(path: PathBuf, image: &Path, mib: u64) -> SmallDisk {
+        SmallDisk::formatted(path, image, mib, "mkfs.btrfs", &["-q", "-f", "-d", "single", "-m", "single"])
+    }
+
+    fn formatted(path: PathBuf, image: &Path, mib: u64, program: &str, args: &[&str]) -> SmallDisk {
         std::fs::create_dir_all(&path).expect("a directory for the disk");
         let file = File::create(image).and_then(|file| file.set_len(mib << 20));
         file.expect("a file for the disk's image");
-        Run::new("mkfs.btrfs").args(["-q", "-f", "-d", "single", "-m", "single"]).arg(image).ok();
+        Run::new(program).args(args).arg(image).ok();
         let disk = SmallDisk { path };
         disk.mount_image(image);
         disk
     }
 
-    /// Makes the block that begins with `content` unreadable, wherever it is on the image of a [`Self::btrfs`], and what is in memory of all disks forgotten.
+    /// Makes the block that begins with `content` unreadable, wherever it is on the image of a [`Self::btrfs`]: when it is not in memory any more.
     ///
     /// # Panics
     /// When it is not there.
@@ -64,7 +62,6 @@ impl SmallDisk {
         let file = File::options().write(true).open(image).expect("the image");
         file.write_all_at(&[!stored[at]], at as u64).expect("spoilt");
         file.sync_all().expect("spoilt");
-        std::fs::write("/proc/sys/vm/drop_caches", "3").expect("caches dropped");
     }
 
     /// Mounts an image at its place, once more.

@@ -217,11 +217,16 @@ fn numbers_that_were_set_by_hand_put_nothing_off() {
     assert_eq!((driven.cancelled.len(), room(&driven)), (0, None));
 }
 
-/// File 1, of which 32 fetches or more, of 2 MiB at most, are under way ahead of a reader who waits; where he reads next.
-fn many() -> (Driven, u64) {
+/// 32 fetches at once from the first on, of 2 MiB at most.
+fn wide() -> Driven {
     let mut tuning = Tuning::default();
     tuning.endpoint.limit.first = 32.0;
-    let mut driven = Driven::tuned(tuning, Limits { request_max: 2 * MIB, ..limits(256 * MIB) });
+    Driven::tuned(tuning, Limits { request_max: 2 * MIB, ..limits(256 * MIB) })
+}
+
+/// File 1, of which 32 fetches or more, of 2 MiB at most, are under way ahead of a reader who waits; where he reads next.
+fn many() -> (Driven, u64) {
+    let mut driven = wide();
     driven.open(1, LEN);
     let at = fast(&mut driven);
     assert!(driven.flying.len() >= 32, "{:?}", driven.flying);
@@ -266,13 +271,9 @@ fn all_of(under_way: &[(Sent, u64)]) -> u64 {
 fn twice_as_much_as_may_be_under_way_is_put_up_with_and_of_more_only_as_much_stays() {
     for times in [1.1, 1.9, 2.1, 3.0, 6.0, 40.0] {
         let (mut driven, _) = many();
-        // What comes in the second has to be taken off.
-        let bytes = (driven.flying_bytes() as f64 / (30.0 * times + 21.0)) as u64;
-        let before = slow(&mut driven, bytes);
-        let (all, most) = (all_of(&before), 30 * bytes);
+        let (stay, gone, most) = put_off(&mut driven, times);
+        let all = all_of(&stay) + all_of(&gone);
         assert!((all as f64 / most as f64 / times - 1.0).abs() < 0.02, "{all} of {most}");
-        let (stay, gone): (Vec<_>, Vec<_>) =
-            before.into_iter().partition(|(sent, _)| driven.flying.contains_key(&sent.fetch));
         assert_eq!(gone.is_empty(), times < 2.0, "{times}");
         let Some((nearest, missing)) = gone.first() else { continue };
         assert!(stay.iter().all(|(sent, _)| sent.range.start < nearest.range.start), "the furthest go");
@@ -303,6 +304,7 @@ fn nothing_is_put_off_while_nobody_waits() {
 
 /// What stays and what is put off when so many times as much is under way as may be, both nearest first, and what then may be under way.
 fn put_off(driven: &mut Driven, times: f64) -> (Fetches, Fetches, u64) {
+    // What comes in the second has to be taken off.
     let bytes = (driven.flying_bytes() as f64 / (30.0 * times + 21.0)) as u64;
     let before = slow(driven, bytes);
     driven.sent();
@@ -370,9 +372,7 @@ fn what_was_put_off_and_is_waited_for_by_now_comes_at_once() {
 
 #[test]
 fn of_several_streams_what_is_furthest_from_its_own_reader_is_put_off() {
-    let mut tuning = Tuning::default();
-    tuning.endpoint.limit.first = 32.0;
-    let mut driven = Driven::tuned(tuning, Limits { request_max: 2 * MIB, ..limits(256 * MIB) });
+    let mut driven = wide();
     driven.open(2, LEN);
     // One with a small window.
     driven.whole(2, 0..MIB, 4 * MS);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use headrace_cache::disk::Entry;
 use headrace_layout::{ExtentData, InodeNo};
 use headrace_meta::Time;
 
@@ -76,8 +77,10 @@ impl Vfs {
         }
         let ahead = |known: &Known| self.fetcher.holds(known.content, &(wanted.offset..wanted.end));
         // What was fetched ahead is on its way to the local disk as well. If it were read there, its stream would not see its reader go on.
-        let fetched = open.streamed.load(Ordering::Relaxed) && streamed.as_ref().is_some_and(ahead);
-        if !fetched && let Some(cached) = self.read_cached(&open.inode, &wanted).await {
+        if let Some(entry) = self.entry_of(&open.inode)
+            && !(open.streamed.load(Ordering::Relaxed) && streamed.as_ref().is_some_and(ahead))
+            && let Some(cached) = self.read_cached(&entry, open.inode.ino, &wanted).await
+        {
             return Ok(cached);
         }
         if let Some(known) = streamed {
@@ -118,9 +121,8 @@ impl Vfs {
     }
 
     /// A read of what is on a local disk, if all of it is.
-    async fn read_cached(&self, inode: &Inode, wanted: &Wanted) -> Option<ReadReply> {
-        let entry = self.entry_of(inode)?;
-        let prints = |chunk| self.print_of(inode.ino, chunk);
+    async fn read_cached(&self, entry: &Arc<Entry>, ino: InodeNo, wanted: &Wanted) -> Option<ReadReply> {
+        let prints = |chunk| self.print_of(ino, chunk);
         let (gaps, mut hits) = (wanted.gaps(), Vec::new());
         for gap in &gaps {
             hits.push((gap.start, entry.find(gap.clone(), &prints)?));

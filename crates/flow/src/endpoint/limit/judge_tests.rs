@@ -1,7 +1,7 @@
 //! What a round says of the level it was at: which level follows, in each phase, on either side of each threshold.
 
 use super::resting::{
-    EACH, LATENCY, MS, NOW, SIZE, arrived, faster, near, resting, round, slowdown_for, trying,
+    EACH, LATENCY, MS, NOW, SIZE, arrived, faster, near, resting, rests_at, round, slowdown_for, trying,
 };
 use super::round::{Baseline, Measure};
 use super::{Limit, Phase};
@@ -19,13 +19,6 @@ fn growing(before: Measure, level: f64, first: bool) -> Limit {
 
 fn grows(limit: &Limit) -> bool {
     matches!(limit.phase, Phase::Grow { .. })
-}
-
-fn rests_at(limit: &Limit, level: f64) -> bool {
-    limit.phase == Phase::Hold
-        && near(limit.base, level)
-        && near(limit.level, level)
-        && limit.reference.is_none()
 }
 
 /// A round in which fewer are in flight than are allowed.

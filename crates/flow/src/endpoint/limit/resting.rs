@@ -75,3 +75,11 @@ pub(super) fn trying(base: f64, level: f64, phase: Phase) -> Limit {
 pub(super) fn near(got: f64, expected: f64) -> bool {
     (got / expected - 1.0).abs() < 1e-9
 }
+
+/// Whether it rests at this level, of which nothing was measured yet.
+pub(super) fn rests_at(limit: &Limit, level: f64) -> bool {
+    limit.phase == Phase::Hold
+        && near(limit.base, level)
+        && near(limit.level, level)
+        && limit.reference.is_none()
+}

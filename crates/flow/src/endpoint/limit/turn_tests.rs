@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::resting::{EACH, LATENCY, MS, NOW, SIZE, arrived, near, resting, round, trying};
+use super::resting::{EACH, LATENCY, MS, NOW, SIZE, arrived, near, resting, rests_at, round, trying};
 use super::round::Baseline;
 use super::{Finished, Limit, Phase};
 
@@ -293,29 +293,26 @@ fn sized(mut limit: Limit, bytes: f64) -> Limit {
 
 #[test]
 fn of_larger_fetches_fewer_are_needed_at_once() {
-    let rests = |limit: &Limit, level: f64| {
-        limit.phase == Phase::Hold && near(limit.base, level) && limit.reference.is_none()
-    };
     let needs = |rate: f64, latency: f64, bytes: f64| {
         resting(1.0).staffed(rate * (latency + LATENCY / SIZE * bytes) / bytes)
     };
     let limit = sized(resting(100.0), 1e7);
-    assert!(rests(&limit, needs(100.0 * EACH, LATENCY, 1e7)), "{limit:?}");
+    assert!(rests_at(&limit, needs(100.0 * EACH, LATENCY, 1e7)), "{limit:?}");
     // Of less than twice as large ones it is not worth it.
     let high = || Limit { base: 200.0, ..resting(100.0) };
     assert_eq!((sized(high(), 1.99e6).base, sized(high(), 2.01e6).base < 100.0), (200.0, true));
     // Nor if it is less than three tenths of it.
     let needed = needs(100.0 * EACH, LATENCY, 1e7);
     for (base, lower) in [(needed / 0.69, true), (needed / 0.71, false)] {
-        assert_eq!(rests(&sized(Limit { base, ..resting(100.0) }, 1e7), needed), lower, "{base}");
+        assert_eq!(rests_at(&sized(Limit { base, ..resting(100.0) }, 1e7), needed), lower, "{base}");
     }
     // Readers may have wanted less than there is, and first bytes may take longer by now.
     let limit = sized(Limit { best: Some((110.0 * EACH, SIZE)), base: 150.0, ..resting(100.0) }, 1e7);
-    assert!(rests(&limit, needs(110.0 * EACH, LATENCY, 1e7)));
+    assert!(rests_at(&limit, needs(110.0 * EACH, LATENCY, 1e7)));
     let limit = sized(Limit { best: Some((90.0 * EACH, SIZE)), ..resting(100.0) }, 1e7);
-    assert!(rests(&limit, needs(100.0 * EACH, LATENCY, 1e7)));
+    assert!(rests_at(&limit, needs(100.0 * EACH, LATENCY, 1e7)));
     let limit = sized(Limit { latency: 0.04, base: 150.0, ..resting(100.0) }, 1e7);
-    assert!(rests(&limit, needs(100.0 * EACH, 0.04, 1e7)));
+    assert!(rests_at(&limit, needs(100.0 * EACH, 0.04, 1e7)));
 }
 
 #[test]

@@ -107,7 +107,7 @@ const VAST: Limits = Limits { memory: 1 << 50, request_max: 1 << 40, requests: 1
 
 #[test]
 fn what_comes_in_two_latencies_or_in_40_ms_makes_a_fetch_as_a_power_of_two_not_below_a_megabyte() {
-    for latency in [35, 60, 100, 200] {
+    for latency in [2, 10, 35, 100, 200] {
         for rate in [3_000_000, 20_000_000, 90_000_000, 300_000_000] {
             let part = told(VAST, 8, latency * MS, rate, 8 * MIB).part_size();
             let wanted = (2 * latency * MS).max(40 * MS).as_secs_f64() * rate as f64;

@@ -72,16 +72,27 @@ fn a_disk_that_others_fill_is_made_room_on_and_done_without() {
     let mounted = filled(&volume, &disk, "4M");
     // Half of the files fit, then nothing does.
     read_all(&mounted.path());
-    std::fs::write(disk.path().join("others"), vec![1; 10 * MIB]).unwrap();
-    for _ in 0..2 {
+    // At once there is no more room for others than is left free.
+    let room = || {
+        let wait = Instant::now();
+        while cache(&mounted)["disk_free"].as_u64().unwrap() < 3 * MIB as u64 {
+            assert!(
+                wait.elapsed() < Duration::from_secs(30),
+                "no room is made for others: {}",
+                cache(&mounted)
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let others = std::fs::File::create(disk.path().join("others")).unwrap();
+    for _ in 0..5 {
+        room();
+        std::io::Write::write_all(&mut &others, &[1; 2 * MIB]).unwrap();
         drop_caches();
         read_all(&mounted.path());
     }
-    let wait = Instant::now();
-    while cache(&mounted)["disk_free"].as_u64().unwrap() < 3 * MIB as u64 {
-        assert!(wait.elapsed() < Duration::from_secs(30), "no room is made for others: {}", cache(&mounted));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    room();
+    drop(others);
     assert_eq!(cache(&mounted)["failed"], Value::Null);
     // To the last byte, and not by us.
     let more = std::fs::File::create(disk.path().join("more")).unwrap();

@@ -3,6 +3,8 @@
 //! Each is found by its inode, in its orphan record, and by the name that it had. Its directory may be deleted as well, and is then
 //! kept in the same way: so a tree that was removed is still there, piece by piece, and is put together again from the top.
 
+mod tree;
+
 use std::ops::ControlFlow;
 
 use headrace_kv::Read;
@@ -14,8 +16,6 @@ use crate::record::{Entry, Flags, Inode, KeptRecord, NOWHERE};
 use crate::transaction::Tx;
 use crate::{Attr, Kind, MetaError, Result, Time, key};
 
-/// Names given back in one transaction, at most.
-const BATCH: usize = 256;
 /// What was deleted under the same name, at most: of what was made and removed over and over the newest.
 const VERSIONS: usize = 1024;
 
@@ -69,6 +69,8 @@ pub struct Restored {
     pub bytes: u64,
     /// Older ones of a name that came back: they stay where they were.
     pub older: u64,
+    /// Others that stay, because something has their name.
+    pub taken: u64,
 }
 
 impl Restored {
@@ -90,6 +92,7 @@ impl Restored {
             directories: self.directories + other.directories,
             bytes: self.bytes.saturating_add(other.bytes),
             older: self.older + other.older,
+            taken: self.taken + other.taken,
         }
     }
 }
@@ -210,73 +213,6 @@ impl Namespace {
     pub fn revive(&self, revivals: &[Revival]) -> Result<Vec<Attr>> {
         self.update(|tx| revivals.iter().map(|revival| revive(tx, revival)).collect())
     }
-
-    /// Gives everything that was deleted below a directory its name back, the newest of each name. Names that are taken stay
-    /// so. In bounded transactions, each a consistent state, and at most a list of directories in memory. `revived` gets each.
-    pub fn revive_below(&self, top: InodeNo, revived: &mut dyn FnMut(&Revival, &Attr)) -> Result<Restored> {
-        let mut restored = Restored::default();
-        let mut left = vec![top];
-        while let Some(dir) = left.pop() {
-            let mut after: Option<Vec<u8>> = None;
-            loop {
-                let (mut page, more) = self.deleted_in(dir, after.as_deref(), BATCH)?;
-                if let Some(last) = &more {
-                    // All of the last name: the newest may be behind the page.
-                    page.retain(|(kept, _)| kept.name != *last);
-                    page.extend(self.view(|read| deleted_of(read, dir, last))?);
-                }
-                after = more;
-                let (newest, older) = newest_of_each(page);
-                restored.older += older;
-                let wanted: Vec<Revival> = newest
-                    .into_iter()
-                    .map(|kept| Revival { ino: kept.ino, parent: dir, name: kept.name })
-                    .collect();
-                let attrs = self.update(|tx| {
-                    let mut free = Vec::with_capacity(wanted.len());
-                    for revival in &wanted {
-                        match revive(tx, revival) {
-                            Ok(attr) => free.push(Some(attr)),
-                            // Taken, or expired meanwhile.
-                            Err(MetaError::Exists | MetaError::NotFound) => free.push(None),
-                            Err(error) => return Err(error),
-                        }
-                    }
-                    Ok(free)
-                })?;
-                for (revival, attr) in wanted.iter().zip(attrs) {
-                    let Some(attr) = attr else { continue };
-                    restored.add(&attr);
-                    if attr.kind == Kind::Directory {
-                        left.push(attr.ino);
-                    }
-                    revived(revival, &attr);
-                }
-                if after.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(restored)
-    }
-}
-
-/// Of those that follow each other the newest of each name, and how many others there are.
-fn newest_of_each(page: Vec<(Kept, Attr)>) -> (Vec<Kept>, u64) {
-    let mut newest: Vec<Kept> = Vec::with_capacity(page.len());
-    let mut older = 0;
-    for (kept, _) in page {
-        match newest.last_mut() {
-            Some(other) if other.name == kept.name => {
-                older += 1;
-                if (kept.deleted, kept.ino) > (other.deleted, other.ino) {
-                    *other = kept;
-                }
-            }
-            _ => newest.push(kept),
-        }
-    }
-    (newest, older)
 }
 
 /// Of so many records, and the last name if they were as many as were asked for.

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 /// `headrace restore-file`
 #[derive(Args, Debug)]
 pub struct RestoreFileCommand {
-    /// The path that the file or directory had on the mounted volume
+    /// The path that the file or directory had on the mounted volume; a directory that is there gets back what was deleted in it
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
 

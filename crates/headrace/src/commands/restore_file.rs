@@ -16,7 +16,7 @@ pub fn run(call: &Call, command: &RestoreFileCommand) -> Result<(), Failure> {
     let runtime_dir = settings.process.runtime_dir.as_deref();
     let (record, path) = find::by_old_path(&command.path, runtime_dir)?;
     let shown = output::path(&command.path);
-    if path.is_empty() {
+    if path.is_empty() && (command.version.is_some() || command.to.is_some()) {
         return Err(Failure::usage(format!("{shown} is a mount point: name what was deleted on it"))
             .advise(format!("\"headrace trash list {shown}\" shows what there is.")));
     }
@@ -39,10 +39,13 @@ pub fn run(call: &Call, command: &RestoreFileCommand) -> Result<(), Failure> {
 }
 
 fn summary(back: &Back) -> String {
+    let at = output::path(&back.path);
+    let what = match &back.deleted {
+        Some(when) => format!("restored {at}, deleted {when}"),
+        None => format!("restored what was deleted in {at}"),
+    };
     let mut text = format!(
-        "restored {}, deleted {}: {} and {}, {}\n",
-        output::path(&back.path),
-        back.deleted,
+        "{what}: {} and {}, {}\n",
         human::plural(back.files, "file", "files"),
         human::plural(back.directories, "directory", "directories"),
         human::bytes(back.bytes),
@@ -50,6 +53,10 @@ fn summary(back: &Back) -> String {
     if back.older > 0 {
         let older = human::plural(back.older, "older file", "older files");
         text.push_str(&format!("{older} of the same names stay in the trash\n"));
+    }
+    if back.taken > 0 {
+        let taken = human::plural(back.taken, "name is taken", "names are taken");
+        text.push_str(&format!("{taken}: what was deleted under them stays in the trash\n"));
     }
     if back.others > 0 {
         let others = human::plural(back.others, "other", "others");

@@ -58,8 +58,8 @@ pub struct Back {
     pub version: u64,
     /// "file", "directory" or "symlink".
     pub kind: String,
-    /// When it had been deleted, RFC 3339.
-    pub deleted: String,
+    /// When it had been deleted, RFC 3339; `None` of a directory that was there, into which came what had been deleted in it.
+    pub deleted: Option<String>,
     /// Files and links that came back.
     pub files: u64,
     /// Directories, with those above it that were missing.
@@ -68,6 +68,8 @@ pub struct Back {
     pub bytes: u64,
     /// Older ones of names in it, which stay in the trash.
     pub older: u64,
+    /// Others that stay in the trash, because something has their name.
+    pub taken: u64,
     /// Others that were deleted under the same path.
     pub others: u64,
 }
@@ -187,13 +189,14 @@ pub async fn restore(
         let restored = restoration.restored;
         Ok(Back {
             path: at,
-            version: restoration.kept.ino.0,
+            version: restoration.attr.ino.0,
             kind: kind(restoration.attr.kind),
-            deleted: text(restoration.kept.deleted),
+            deleted: restoration.kept.map(|kept| text(kept.deleted)),
             files: restored.files,
             directories: restored.directories,
             bytes: restored.bytes,
             older: restored.older,
+            taken: restored.taken,
             others: restoration.others,
         })
     })

@@ -2,6 +2,7 @@
 //! deleted without it is collected at once, however much it is.
 
 mod directory;
+mod into;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

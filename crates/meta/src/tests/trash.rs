@@ -172,14 +172,14 @@ fn a_removed_tree_comes_back_as_a_whole_and_a_part_with_what_is_above() {
         fx.assert_consistent();
         assert_eq!(fx.ns.path_of(f).unwrap().unwrap(), b"/a/b/f");
         let sum = restore(fx, "a").unwrap();
-        assert_eq!(sum, Restored { files: 3, directories: 2, bytes: 10, older: 1 });
+        assert_eq!(sum, Restored { files: 3, directories: 2, bytes: 10, older: 1, taken: 0 });
         assert_eq!((find(fx, "a/b/f"), find(fx, "a/b/g"), find(fx, "a/h")), (f, g, h));
         assert_eq!(deleted(fx, "a/b/f")[0].kept.ino, old);
         fx.assert_consistent();
 
         remove();
         let sum = restore(fx, "a/b/f").unwrap();
-        assert_eq!(sum, Restored { files: 1, directories: 2, bytes: 10, older: 0 });
+        assert_eq!(sum, Restored { files: 1, directories: 2, bytes: 10, older: 0, taken: 0 });
         assert_eq!(
             (fx.names(find(fx, "a")), fx.names(find(fx, "a/b"))),
             (vec!["b".into()], vec!["f".into()])
@@ -195,6 +195,91 @@ fn a_removed_tree_comes_back_as_a_whole_and_a_part_with_what_is_above() {
         fx.ns.rmdir(a, b"b").unwrap();
         fx.file(a, "b");
         refused!(restore(fx, "a/b/g"), MetaError::Exists);
+    });
+}
+
+/// Brings back what was deleted in a directory that is there, as a file system does.
+fn restore_into(fx: &Fixture, at: &str) -> Restored {
+    let before = deleted(fx, at).into_iter().filter(|found| found.attr.kind == Kind::Directory);
+    let mut seen = 0;
+    let before = before.map(|found| found.kept.ino).collect();
+    let restored = fx.ns.revive_into(find(fx, at), before, &mut |_, _| seen += 1).unwrap();
+    assert_eq!(seen, restored.files + restored.directories);
+    fx.assert_consistent();
+    restored
+}
+
+#[test]
+fn what_was_deleted_in_a_directory_that_is_there_comes_back_into_it() {
+    each(|fx| {
+        fx.ns.keep_deleted(WEEK);
+        let a = fx.dir(ROOT, "a");
+        let (b, c) = (fx.dir(a, "b"), fx.dir(a, "c"));
+        let (f, g, h) = (fx.file(a, "f"), fx.file(b, "g"), fx.file(c, "h"));
+        // All that is in it, but one directory that stays.
+        fx.ns.unlink(a, b"f").unwrap();
+        fx.ns.unlink(b, b"g").unwrap();
+        fx.ns.unlink(c, b"h").unwrap();
+        fx.ns.rmdir(a, b"b").unwrap();
+        assert_eq!(restore_into(&fx, "a"), Restored { files: 3, directories: 1, ..Restored::default() });
+        assert_eq!((find(&fx, "a/f"), find(&fx, "a/b/g"), find(&fx, "a/c/h")), (f, g, h));
+        assert_eq!(restore_into(&fx, "a"), Restored::default());
+
+        // Directories of the same path that are there instead take in what was in those; what has a name keeps it.
+        let remove = |names: [&str; 2]| {
+            for (dir, name) in [("a/b", names[0]), ("a/c", names[1])] {
+                fx.ns.unlink(find(&fx, dir), name.as_bytes()).unwrap();
+            }
+            fx.ns.rmdir(a, b"b").unwrap();
+            fx.ns.rmdir(a, b"c").unwrap();
+        };
+        remove(["g", "h"]);
+        fx.ns.unlink(a, b"f").unwrap();
+        fx.ns.rmdir(ROOT, b"a").unwrap();
+        let new = fx.dir(ROOT, "a");
+        let (other, file) = (fx.dir(new, "b"), fx.file(new, "c"));
+        let sum = restore_into(&fx, "a");
+        assert_eq!(sum, Restored { files: 2, directories: 0, bytes: 0, older: 0, taken: 1 });
+        assert_eq!((find(&fx, "a"), find(&fx, "a/b"), find(&fx, "a/c")), (new, other, file));
+        assert_eq!((find(&fx, "a/f"), find(&fx, "a/b/g")), (f, g));
+        // What stays is found by its path as before.
+        assert_eq!(deleted(&fx, "a/c")[0].kept.ino, c);
+        fx.ns.unlink(new, b"c").unwrap();
+        let sum = restore_into(&fx, "a");
+        // The newest of the name is the file; the directory comes with what is in it when that is gone for good.
+        assert_eq!((sum.files, find(&fx, "a/c")), (1, file));
+        fx.ns.unlink(new, b"c").unwrap();
+        assert!(fx.ns.let_go(file).unwrap());
+        restore_into(&fx, "a");
+        assert_eq!((find(&fx, "a/c"), find(&fx, "a/c/h")), (c, h));
+    });
+}
+
+#[test]
+fn of_two_that_were_there_one_after_the_other_the_later_goes_first() {
+    each(|fx| {
+        fx.ns.keep_deleted(WEEK);
+        let mut files = Vec::new();
+        for both in [true, false] {
+            let dir = fx.dir(ROOT, "dir");
+            files.push(fx.file(dir, "same"));
+            if both {
+                files.push(fx.file(dir, "first"));
+                fx.ns.unlink(dir, b"first").unwrap();
+            }
+            fx.ns.unlink(dir, b"same").unwrap();
+            fx.ns.rmdir(ROOT, b"dir").unwrap();
+        }
+        // More entries than are looked at in one go, of which the last is a directory in which something was deleted.
+        let dir = fx.dir(ROOT, "dir");
+        (0..300).for_each(|n| drop(fx.file(dir, &n.to_string())));
+        let last = fx.dir(dir, "last");
+        let below = fx.file(last, "below");
+        fx.ns.unlink(last, b"below").unwrap();
+        let sum = restore_into(&fx, "dir");
+        assert_eq!(sum, Restored { files: 3, directories: 0, bytes: 0, older: 0, taken: 1 });
+        assert_eq!((find(&fx, "dir/same"), find(&fx, "dir/first")), (files[2], files[1]));
+        assert_eq!(find(&fx, "dir/last/below"), below);
     });
 }
 
@@ -219,7 +304,7 @@ fn a_large_directory_comes_back_in_steps() {
         }
         fx.ns.rmdir(ROOT, b"dir").unwrap();
         let sum = restore(fx, "dir").unwrap();
-        assert_eq!(sum, Restored { files: 601, directories: 1, bytes: 0, older: 1023 });
+        assert_eq!(sum, Restored { files: 601, directories: 1, bytes: 0, older: 1023, taken: 0 });
         assert_eq!((fx.names(dir).len(), find(fx, "dir/many")), (601, newest));
     });
 }

@@ -141,8 +141,8 @@ pub struct Wanted<'a> {
 /// What came back.
 #[derive(Clone, Debug)]
 pub struct Restoration {
-    /// It.
-    pub kept: Kept,
+    /// It; `None`: a directory that is there, which has back what was deleted in it.
+    pub kept: Option<Kept>,
     /// What it is.
     pub attr: Attr,
     /// Everything, with what is in it and the directories above it.
@@ -242,8 +242,9 @@ impl Vfs {
         Ok(())
     }
 
-    /// Brings back what was deleted, with everything that was deleted in it and the directories above it that are missing. `came`
-    /// gets each name that the kernel may know of. Blocks.
+    /// Brings back what was deleted, with everything that was deleted in it and the directories above it that are missing. If there is a
+    /// directory under the path, and neither a version nor another name is wanted, it gets what was deleted in it, below it, and in
+    /// directories that had its path before. `came` gets each name that the kernel may know of. Blocks.
     ///
     /// # Errors
     /// When nothing came back; and when metadata fails on the way, with what is in a directory partly there.
@@ -255,6 +256,13 @@ impl Vfs {
         self.writable()?;
         // Nothing of it expires meanwhile.
         let _settled = self.trash.lock();
+        if wanted.version.is_none() && wanted.to.is_none() {
+            match self.directory(wanted.path) {
+                Ok(dir) => return self.restore_into(dir, wanted.path, came),
+                Err(RestoreError::NoDirectory) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let versions = self.meta().deleted_as(wanted.path)?;
         let others = versions.len().saturating_sub(1) as u64;
         let chosen = match wanted.version {
@@ -286,7 +294,28 @@ impl Vfs {
             MetaError::NotFound | MetaError::NotDirectory => RestoreError::NoDirectory,
             other => other.into(),
         })?;
-        Ok(Restoration { kept, attr, restored, others })
+        Ok(Restoration { kept: Some(kept), attr, restored, others })
+    }
+
+    /// Brings back what was deleted in a directory that is there. The trash is locked.
+    fn restore_into(
+        &self,
+        dir: InodeNo,
+        path: &[&[u8]],
+        came: &mut dyn FnMut(Came<'_>),
+    ) -> Result<Restoration, RestoreError> {
+        let same = self.meta().deleted_as(path)?;
+        let others = same.len() as u64;
+        let was_directory = |found: Trashed| (found.attr.kind == Kind::Directory).then_some(found.kept.ino);
+        let before = same.into_iter().filter_map(was_directory).collect();
+        let restored = self.meta().revive_into(dir, before, &mut |revival, attr| {
+            self.came_back(revival, attr, came);
+        })?;
+        if restored.files + restored.directories == 0 {
+            let stays = restored.taken > 0 || others > 0;
+            return Err(if stays { RestoreError::Taken } else { RestoreError::NotThere });
+        }
+        Ok(Restoration { kept: None, attr: self.meta().getattr(dir)?, restored, others })
     }
 
     /// Gives names back, and all that was deleted in the last if it is a directory; the attributes of that. The trash is locked.

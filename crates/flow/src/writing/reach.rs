@@ -6,7 +6,7 @@
 //! Where many fit, a part that takes longer than the window reaches is impossible, and nothing is tried.
 //!
 //! At first it doubles for as long as that brings two fifths more, much as BBR does (Cardwell et al., 2016): files are often written before
-//! steps of half as much would have found what the store takes.
+//! steps of half as much would have found what the store takes. Where the first doubling brings nothing, half of what it began with is tried.
 
 use std::time::Duration;
 
@@ -45,8 +45,10 @@ const MOST: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// Doubled since then, when `window` bytes in flight brought `rate`.
-    Starting { since: Duration, rate: f64, window: u64 },
+    /// Doubled since then, when `window` bytes in flight brought `rate`. `paid`: twice as much has brought more before.
+    Starting { since: Duration, rate: f64, window: u64, paid: bool },
+    /// Halved since then, when `window` bytes in flight brought `rate`.
+    Halving { since: Duration, rate: f64, window: u64 },
     /// Until throughput does not rise any more.
     Settling { since: Duration, rate: f64 },
     /// More is in flight than `before`, when there was `rate`; until so many more bytes were acknowledged.
@@ -84,7 +86,7 @@ pub struct Reach {
 impl Reach {
     /// Never less than `least`.
     pub fn new(least: Duration) -> Reach {
-        let phase = Phase::Starting { since: Duration::ZERO, rate: 0.0, window: 0 };
+        let phase = Phase::Starting { since: Duration::ZERO, rate: 0.0, window: 0, paid: false };
         Reach { least, reach: least, phase, wait: AGAIN, anew: None }
     }
 
@@ -98,16 +100,34 @@ impl Reach {
         let rate = seen.rate as f64;
         let round = seen.took.saturating_mul(ROUNDS).max(LEAST);
         match &mut self.phase {
-            Phase::Starting { since, rate: before, window } => {
+            Phase::Starting { since, rate: before, window, paid } => {
                 let doubled = seen.took.saturating_mul(DOUBLED);
                 if rate > *before * GROWS {
+                    *paid = *before > 0.0;
                     (*since, *before, *window) = (now, rate, seen.window);
                     self.reach = reaching(2.0 * seen.window as f64, seen).max(self.least);
                 } else if now.saturating_sub(*since) >= doubled {
-                    let seen = Seen { rate: seen.rate.max(*before as u64), ..seen };
-                    self.reach = reaching(*window as f64, seen).max(self.least);
-                    self.phase = Phase::Settling { since: now, rate };
+                    let (before, window, paid) = (rate.max(*before), *window, *paid);
+                    let seen = Seen { rate: before as u64, ..seen };
+                    // What there was room for at first may be more than enough.
+                    let half = reaching(window as f64 / 2.0, seen).max(self.least);
+                    let whole = reaching(window as f64, seen).max(self.least);
+                    (self.reach, self.phase) = match !paid && half < whole {
+                        true => (half, Phase::Halving { since: now, rate: before, window }),
+                        false => (whole, Phase::Settling { since: now, rate }),
+                    };
                 }
+            }
+            Phase::Halving { since, rate: before, window } => {
+                // What was in flight beyond half of it comes first.
+                if now.saturating_sub(*since) < round {
+                    return;
+                }
+                if rate < *before / GAIN {
+                    let seen = Seen { rate: *before as u64, ..seen };
+                    self.reach = reaching(*window as f64, seen).max(self.least);
+                }
+                self.phase = Phase::Settling { since: now, rate };
             }
             Phase::Settling { since, rate: before } => {
                 // A part more or less at the end of an interval is no change.

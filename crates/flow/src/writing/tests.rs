@@ -11,8 +11,9 @@ fn limits(memory: u64, part: u64) -> Limits {
     Limits { uncommitted: memory / 4, ..Limits::new(memory, part) }
 }
 
+/// With room for two parts at first, as when it is known that the store takes little.
 fn writing(memory: u64, part: u64) -> Writing {
-    Writing::new(Tuning::default(), limits(memory, part))
+    Writing::new(Tuning { first_parts: 2, ..Tuning::default() }, limits(memory, part))
 }
 
 #[track_caller]
@@ -60,6 +61,19 @@ fn deliver(writing: &mut Writing, now: &mut Duration, per_second: u32, time: Dur
             writing.withdraw(file, bytes);
         }
     }
+}
+
+#[test]
+fn four_parts_may_be_in_flight_until_it_is_known_what_the_store_takes() {
+    for (first_parts, memory, room) in [(4, 1 << 30, 4), (0, 1 << 30, 2), (64, 32, 16)] {
+        let tuning = Tuning { first_parts, ..Tuning::default() };
+        assert_eq!(Writing::new(tuning, limits(memory * MIB, MIB)).window(), room * MIB);
+    }
+    let mut writing = Writing::new(Tuning::default(), limits(1 << 30, MIB));
+    assert_eq!(writing.window(), 4 * MIB);
+    // One that is slow gets no more than two, once it is known that those bring as much.
+    deliver(&mut writing, &mut Duration::ZERO, 4, Duration::from_secs(20), true);
+    assert_eq!(writing.window(), 2 * MIB);
 }
 
 #[test]
@@ -245,7 +259,7 @@ fn operations_are_permits_of_their_own() {
 #[test]
 fn the_queue_has_an_end() {
     let mut writing = Writing::new(Tuning::default(), Limits { waiting: 2, ..limits(1000, 100) });
-    assert_eq!(writing.request(FILE, 200), Admit::Granted);
+    assert_eq!(writing.request(FILE, 400), Admit::Granted);
     let waits = queued(writing.request(FILE, 1));
     queued(writing.request(OTHER, 1));
     assert_eq!(

@@ -117,6 +117,9 @@ impl Limits {
 pub struct Tuning {
     /// So much of what the store takes may be in flight, beside a part; more where it brings more.
     pub reach: Duration,
+    /// Parts that may be in flight, 2 or more, while it is not known what the store takes. A short file is written before it is, so with
+    /// too few it takes a part's time more for each doubling; with too many what a slow store gets first stands in its queue.
+    pub first_parts: u64,
     /// Bytes of a turn, where several files wait.
     pub quantum: u64,
     /// Of measuring what the store takes.
@@ -125,7 +128,12 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { reach: Duration::from_millis(200), quantum: 256 << 10, drain: bandwidth::Tuning::default() }
+        Tuning {
+            reach: Duration::from_millis(200),
+            first_parts: 4,
+            quantum: 256 << 10,
+            drain: bandwidth::Tuning::default(),
+        }
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Writing {
     drain: Drain,
     reach: Reach,
     window: u64,
+    /// See [`Tuning::first_parts`].
+    first_parts: u64,
     /// Accepted and not sent, of all files.
     gathered: Amount,
     /// Sent and not acknowledged.
@@ -92,6 +94,7 @@ impl Writing {
             files: HashMap::new(),
             parts: Slab::new(),
             window: 0,
+            first_parts: tuning.first_parts.max(2),
             gathered: Amount::default(),
             flying: Amount::default(),
             staged: Amount::default(),
@@ -375,9 +378,12 @@ impl Writing {
         let part = self.limits.part.max(1);
         // Room for what is being committed, and for what is stored meanwhile.
         let most = (self.limits.memory - 2 * (self.limits.memory / 4).min(self.commit_at())).max(1);
-        let reach = self.drain.rate().map_or(0.0, |rate| rate as f64 * self.reach.get().as_secs_f64());
+        let (reach, least) = match self.drain.rate() {
+            Some(rate) => (rate as f64 * self.reach.get().as_secs_f64(), 2),
+            None => (0.0, self.first_parts),
+        };
         let wanted = (reach as u64).saturating_add(part);
-        self.window = wanted.max(part.saturating_mul(2)).min(most);
+        self.window = wanted.max(part.saturating_mul(least)).min(most);
     }
 
     /// Why a request of so many bytes would have to wait, if it would.

@@ -27,11 +27,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Metadata cannot be read or changed; what came back until then stays.
-    pub fn revive_below(
-        &self,
-        top: InodeNo,
-        revived: &mut dyn FnMut(&Revival, &Attr),
-    ) -> Result<Restored> {
+    pub fn revive_below(&self, top: InodeNo, revived: &mut dyn FnMut(&Revival, &Attr)) -> Result<Restored> {
         let mut restored = Restored::default();
         let mut left = vec![top];
         while let Some(dir) = left.pop() {
@@ -82,7 +78,9 @@ impl Namespace {
                 restored.older += older;
             }
             // Those that came back are among them.
-            self.directories_in(into, &mut |dir| left.push((dir, replaced.remove(&dir).unwrap_or_default())))?;
+            self.directories_in(into, &mut |dir| {
+                left.push((dir, replaced.remove(&dir).unwrap_or_default()))
+            })?;
         }
         Ok(restored)
     }

@@ -72,7 +72,8 @@ fn four_parts_may_be_in_flight_until_it_is_known_what_the_store_takes() {
     let mut writing = Writing::new(Tuning::default(), limits(1 << 30, MIB));
     assert_eq!(writing.window(), 4 * MIB);
     // One that is slow gets no more than two, once it is known that those bring as much.
-    deliver(&mut writing, &mut Duration::ZERO, 4, Duration::from_secs(20), true);
+    let mut now = Duration::ZERO;
+    deliver(&mut writing, &mut now, 4, Duration::from_secs(20), true);
     assert_eq!(writing.window(), 2 * MIB);
 }
 

@@ -272,7 +272,9 @@ fn of_two_that_were_there_one_after_the_other_the_later_goes_first() {
         }
         // More entries than are looked at in one go, of which the last is a directory in which something was deleted.
         let dir = fx.dir(ROOT, "dir");
-        (0..300).for_each(|n| drop(fx.file(dir, &n.to_string())));
+        for n in 0..300 {
+            fx.file(dir, &n.to_string());
+        }
         let last = fx.dir(dir, "last");
         let below = fx.file(last, "below");
         fx.ns.unlink(last, b"below").unwrap();

@@ -247,6 +247,30 @@ mod tests {
     }
 
     #[test]
+    fn half_of_what_it_began_with_is_tried_where_twice_as_much_brings_nothing() {
+        let least = Duration::from_millis(200);
+        // Four parts a second come, of four in flight; then `half` a second, of two.
+        let after = |half: u64| {
+            let mut reach = Reach::new(least);
+            let mut see = |seconds: u64, parts: u64, took: u64| {
+                let (rate, took, window) = (parts * PART, Duration::from_secs(took), 4 * PART);
+                reach.delivered(
+                    Duration::from_secs(seconds),
+                    Seen { rate, took, window, part: PART, bytes: PART },
+                );
+                reach.get().as_secs_f64()
+            };
+            // (8 - 1) parts at 4 a second, then (2 - 1), until four times what a part takes has passed.
+            assert_eq!([see(1, 4, 1), see(2, 4, 2), see(5, 4, 2)], [1.75, 1.75, 0.25]);
+            assert_eq!(see(8, half, 1), 0.25);
+            see(9, half, 1)
+        };
+        assert_eq!(after(4), 0.25);
+        // (4 - 1) parts at 4 a second: all of it was needed.
+        assert_eq!(after(2), 0.75);
+    }
+
+    #[test]
     fn what_a_faster_store_does_not_need_is_given_up_within_a_minute() {
         let mut reach = Reach::new(Duration::from_millis(200));
         let (far, _) = found(&mut reach, 1e9, 0.6, 0, 30);

@@ -221,14 +221,14 @@ fn what_was_deleted_in_a_directory_that_is_there_comes_back_into_it() {
         fx.ns.unlink(b, b"g").unwrap();
         fx.ns.unlink(c, b"h").unwrap();
         fx.ns.rmdir(a, b"b").unwrap();
-        assert_eq!(restore_into(&fx, "a"), Restored { files: 3, directories: 1, ..Restored::default() });
-        assert_eq!((find(&fx, "a/f"), find(&fx, "a/b/g"), find(&fx, "a/c/h")), (f, g, h));
-        assert_eq!(restore_into(&fx, "a"), Restored::default());
+        assert_eq!(restore_into(fx, "a"), Restored { files: 3, directories: 1, ..Restored::default() });
+        assert_eq!((find(fx, "a/f"), find(fx, "a/b/g"), find(fx, "a/c/h")), (f, g, h));
+        assert_eq!(restore_into(fx, "a"), Restored::default());
 
         // Directories of the same path that are there instead take in what was in those; what has a name keeps it.
         let remove = |names: [&str; 2]| {
             for (dir, name) in [("a/b", names[0]), ("a/c", names[1])] {
-                fx.ns.unlink(find(&fx, dir), name.as_bytes()).unwrap();
+                fx.ns.unlink(find(fx, dir), name.as_bytes()).unwrap();
             }
             fx.ns.rmdir(a, b"b").unwrap();
             fx.ns.rmdir(a, b"c").unwrap();
@@ -238,20 +238,20 @@ fn what_was_deleted_in_a_directory_that_is_there_comes_back_into_it() {
         fx.ns.rmdir(ROOT, b"a").unwrap();
         let new = fx.dir(ROOT, "a");
         let (other, file) = (fx.dir(new, "b"), fx.file(new, "c"));
-        let sum = restore_into(&fx, "a");
+        let sum = restore_into(fx, "a");
         assert_eq!(sum, Restored { files: 2, directories: 0, bytes: 0, older: 0, taken: 1 });
-        assert_eq!((find(&fx, "a"), find(&fx, "a/b"), find(&fx, "a/c")), (new, other, file));
-        assert_eq!((find(&fx, "a/f"), find(&fx, "a/b/g")), (f, g));
+        assert_eq!((find(fx, "a"), find(fx, "a/b"), find(fx, "a/c")), (new, other, file));
+        assert_eq!((find(fx, "a/f"), find(fx, "a/b/g")), (f, g));
         // What stays is found by its path as before.
-        assert_eq!(deleted(&fx, "a/c")[0].kept.ino, c);
+        assert_eq!(deleted(fx, "a/c")[0].kept.ino, c);
         fx.ns.unlink(new, b"c").unwrap();
-        let sum = restore_into(&fx, "a");
+        let sum = restore_into(fx, "a");
         // The newest of the name is the file; the directory comes with what is in it when that is gone for good.
-        assert_eq!((sum.files, find(&fx, "a/c")), (1, file));
+        assert_eq!((sum.files, find(fx, "a/c")), (1, file));
         fx.ns.unlink(new, b"c").unwrap();
         assert!(fx.ns.let_go(file).unwrap());
-        restore_into(&fx, "a");
-        assert_eq!((find(&fx, "a/c"), find(&fx, "a/c/h")), (c, h));
+        restore_into(fx, "a");
+        assert_eq!((find(fx, "a/c"), find(fx, "a/c/h")), (c, h));
     });
 }
 
@@ -278,10 +278,10 @@ fn of_two_that_were_there_one_after_the_other_the_later_goes_first() {
         let last = fx.dir(dir, "last");
         let below = fx.file(last, "below");
         fx.ns.unlink(last, b"below").unwrap();
-        let sum = restore_into(&fx, "dir");
+        let sum = restore_into(fx, "dir");
         assert_eq!(sum, Restored { files: 3, directories: 0, bytes: 0, older: 0, taken: 1 });
-        assert_eq!((find(&fx, "dir/same"), find(&fx, "dir/first")), (files[2], files[1]));
-        assert_eq!(find(&fx, "dir/last/below"), below);
+        assert_eq!((find(fx, "dir/same"), find(fx, "dir/first")), (files[2], files[1]));
+        assert_eq!(find(fx, "dir/last/below"), below);
     });
 }
 

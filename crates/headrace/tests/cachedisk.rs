@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use headrace_testbed::process::wait_until;
 use headrace_testbed::volume::native_only;
 use headrace_testbed::{Backing, MountOptions, Mounted, Run, SmallDisk, TestVolume, pattern};
 use rustix::process::Signal;
@@ -74,15 +75,9 @@ fn a_disk_that_others_fill_is_made_room_on_and_done_without() {
     read_all(&mounted.path());
     // At once there is no more room for others than is left free.
     let room = || {
-        let wait = Instant::now();
-        while cache(&mounted)["disk_free"].as_u64().unwrap() < 3 * MIB as u64 {
-            assert!(
-                wait.elapsed() < Duration::from_secs(30),
-                "no room is made for others: {}",
-                cache(&mounted)
-            );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let free = || cache(&mounted)["disk_free"].as_u64().unwrap();
+        wait_until(Duration::from_secs(30), || (free() >= 3 * MIB as u64).then_some(()))
+            .unwrap_or_else(|| panic!("no room is made for others: {}", cache(&mounted)));
     };
     let others = std::fs::File::create(disk.path().join("others")).unwrap();
     for _ in 0..5 {

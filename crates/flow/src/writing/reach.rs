@@ -47,8 +47,8 @@ const MOST: Duration = Duration::from_secs(3);
 enum Phase {
     /// Doubled since then, when `window` bytes in flight brought `rate`. `paid`: twice as much has brought more before.
     Starting { since: Duration, rate: f64, window: u64, paid: bool },
-    /// Halved since then, when `window` bytes in flight brought `rate`.
-    Halving { since: Duration, rate: f64, window: u64 },
+    /// Less is in flight since then than `before`, when there was `rate`.
+    Halving { since: Duration, rate: f64, before: Duration },
     /// Until throughput does not rise any more.
     Settling { since: Duration, rate: f64 },
     /// More is in flight than `before`, when there was `rate`; until so many more bytes were acknowledged.
@@ -113,19 +113,18 @@ impl Reach {
                     let half = reaching(window as f64 / 2.0, seen).max(self.least);
                     let whole = reaching(window as f64, seen).max(self.least);
                     (self.reach, self.phase) = match !paid && half < whole {
-                        true => (half, Phase::Halving { since: now, rate: before, window }),
+                        true => (half, Phase::Halving { since: now, rate: before, before: whole }),
                         false => (whole, Phase::Settling { since: now, rate }),
                     };
                 }
             }
-            Phase::Halving { since, rate: before, window } => {
+            Phase::Halving { since, rate: before, before: reach } => {
                 // What was in flight beyond half of it comes first.
                 if now.saturating_sub(*since) < round {
                     return;
                 }
                 if rate < *before / GAIN {
-                    let seen = Seen { rate: *before as u64, ..seen };
-                    self.reach = reaching(*window as f64, seen).max(self.least);
+                    self.reach = *reach;
                 }
                 self.phase = Phase::Settling { since: now, rate };
             }

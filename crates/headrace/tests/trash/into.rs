@@ -2,7 +2,11 @@
 
 use std::fs::{self, File};
 
-use super::*;
+use headrace_testbed::volume::native_only;
+use headrace_testbed::{Backing, TestVolume, pattern, shell};
+use serde_json::Value;
+
+use super::{digest, fill, keeping, listed, restore};
 
 #[test]
 fn a_directory_that_was_emptied_or_made_anew_gets_back_what_was_in_it() {

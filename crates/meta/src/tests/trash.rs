@@ -37,7 +37,7 @@ fn restore(fx: &Fixture, at: &str) -> Result<Restored> {
     attrs.iter().for_each(|attr| sum.add(attr));
     if fx.attr(kept.ino).kind == Kind::Directory {
         let mut seen = 0;
-        let below = fx.ns.revive_below(kept.ino, &mut |_, _| seen += 1)?;
+        let below = fx.ns.revive_into(kept.ino, Vec::new(), &mut |_, _| seen += 1)?;
         assert_eq!(seen, below.files + below.directories);
         sum = sum.plus(&below);
     }

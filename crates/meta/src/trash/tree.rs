@@ -22,31 +22,6 @@ enum Outcome {
 }
 
 impl Namespace {
-    /// Gives everything that was deleted below a directory its name back, the newest of each name. Names that are taken stay
-    /// so. `revived` gets each.
-    ///
-    /// # Errors
-    /// Metadata cannot be read or changed; what came back until then stays.
-    pub fn revive_below(&self, top: InodeNo, revived: &mut dyn FnMut(&Revival, &Attr)) -> Result<Restored> {
-        let mut restored = Restored::default();
-        let mut left = vec![top];
-        while let Some(dir) = left.pop() {
-            let older = self.give_back(dir, dir, &mut |revival, _, outcome| match outcome {
-                Outcome::Back(attr) => {
-                    restored.add(&attr);
-                    if attr.kind == Kind::Directory {
-                        left.push(attr.ino);
-                    }
-                    revived(&revival, &attr);
-                }
-                Outcome::Taken(..) => restored.taken += 1,
-                Outcome::Gone => {}
-            })?;
-            restored.older += older;
-        }
-        Ok(restored)
-    }
-
     /// Gives everything its name back that was deleted in a directory that is there, or below it: the newest of each name. The same in
     /// `before`, directories that had its path before it, the latest first: what was deleted in them comes into it. Names that are taken
     /// stay so, but where both are directories the deleted one is such a `before` of the other. `revived` gets each.
@@ -102,6 +77,10 @@ impl Namespace {
                 page.extend(self.view(|read| deleted_of(read, from, last))?);
             }
             after = more;
+            // Most directories have nothing deleted in them: no transaction for nothing.
+            if page.is_empty() && after.is_none() {
+                return Ok(older);
+            }
             let (newest, others) = newest_of_each(page);
             older += others;
             let wanted: Vec<(Revival, Kind)> = newest

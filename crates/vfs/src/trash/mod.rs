@@ -256,14 +256,14 @@ impl Vfs {
         self.writable()?;
         // Nothing of it expires meanwhile.
         let _settled = self.trash.lock();
+        let versions = self.meta().deleted_as(wanted.path)?;
         if wanted.version.is_none() && wanted.to.is_none() {
             match self.directory(wanted.path) {
-                Ok(dir) => return self.restore_into(dir, wanted.path, came),
+                Ok(dir) => return self.restore_into(dir, versions, came),
                 Err(RestoreError::NoDirectory) => {}
                 Err(error) => return Err(error),
             }
         }
-        let versions = self.meta().deleted_as(wanted.path)?;
         let others = versions.len().saturating_sub(1) as u64;
         let chosen = match wanted.version {
             None => versions.into_iter().next().ok_or(RestoreError::NotThere)?,
@@ -297,14 +297,13 @@ impl Vfs {
         Ok(Restoration { kept: Some(kept), attr, restored, others })
     }
 
-    /// Brings back what was deleted in a directory that is there. The trash is locked.
+    /// Brings back what was deleted in a directory that is there, of whose path `same` was deleted. The trash is locked.
     fn restore_into(
         &self,
         dir: InodeNo,
-        path: &[&[u8]],
+        same: Vec<Trashed>,
         came: &mut dyn FnMut(Came<'_>),
     ) -> Result<Restoration, RestoreError> {
-        let same = self.meta().deleted_as(path)?;
         let others = same.len() as u64;
         let was_directory = |found: Trashed| (found.attr.kind == Kind::Directory).then_some(found.kept.ino);
         let before = same.into_iter().filter_map(was_directory).collect();
@@ -332,7 +331,7 @@ impl Vfs {
         }
         let attr = attrs.into_iter().next_back().ok_or(MetaError::NotFound)?;
         if attr.kind == Kind::Directory {
-            let below = self.meta().revive_below(attr.ino, &mut |revival, attr| {
+            let below = self.meta().revive_into(attr.ino, Vec::new(), &mut |revival, attr| {
                 self.came_back(revival, attr, came);
             })?;
             *restored = restored.plus(&below);

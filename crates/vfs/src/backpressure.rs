@@ -217,8 +217,10 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
     const FILE: InodeNo = InodeNo(7);
+    /// The first window.
+    const FIRST: u64 = 64 * MIB;
 
-    /// Parts of 16 MiB, of which two fit the first window.
+    /// Parts of 16 MiB, of which four fit the first window.
     fn queue() -> Arc<Backpressure> {
         Backpressure::new(&MemoryPlan::new(512 << 20, 16 << 20))
     }
@@ -232,29 +234,29 @@ mod tests {
         let queue = queue();
         write(&queue, 16 * MIB).await;
         let part = queue.sent(FILE, 16 * MIB);
-        write(&queue, 16 * MIB).await;
+        write(&queue, FIRST - 16 * MIB).await;
         let mut waits = Box::pin(queue.admit(FILE, MIB));
         assert!((&mut waits).now_or_never().is_none());
-        assert_eq!((queue.waiting(), queue.figures().in_flight), (1, 32 * MIB));
+        assert_eq!((queue.waiting(), queue.figures().in_flight), (1, FIRST));
         // Not when it is committed.
         queue.stored(part);
         let place = waits.now_or_never().expect("there is room").expect("admitted");
         assert_eq!(queue.figures().uncommitted, 16 * MIB);
         drop(place);
         queue.committed(part);
-        queue.adjust(FILE, 16 * MIB, 0);
+        queue.adjust(FILE, FIRST - 16 * MIB, 0);
         assert_eq!(queue.figures().in_flight + queue.figures().uncommitted, 0);
     }
 
     #[tokio::test]
     async fn who_gives_up_leaves_nothing_behind_whether_he_was_admitted_or_not() {
         let queue = queue();
-        write(&queue, 32 * MIB).await;
+        write(&queue, FIRST).await;
         let mut first = Box::pin(queue.admit(FILE, 8 * MIB));
         let mut second = Box::pin(queue.admit(InodeNo(8), MIB));
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
         drop(second);
-        let part = queue.sent(FILE, 32 * MIB);
+        let part = queue.sent(FILE, FIRST);
         queue.stored(part);
         queue.committed(part);
         // Admitted, and nobody looks.
@@ -279,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_while_nothing_is_on_its_way_has_it_sent() {
         let queue = queue();
-        write(&queue, 32 * MIB).await;
+        write(&queue, FIRST).await;
         let mut waits = Box::pin(queue.admit(InodeNo(8), MIB));
         assert!((&mut waits).now_or_never().is_none());
         assert!(queue.send.notified().now_or_never().is_some());

@@ -69,7 +69,7 @@ fn speed(settings: Settings, interfaces: usize, controller: Box<dyn Controller>)
     let store =
         Service::new(vec![Endpoint::plain(0.03, 90_000_000)], &vec![INTERFACE; interfaces], &[], 1 << 20, 1);
     let mut plant = Plant::new(vec![controller], Box::new(store));
-    let (warm, end) = (Duration::from_millis(3000), Duration::from_millis(3500));
+    let (warm, end) = (Duration::from_millis(3000), Duration::from_millis(8000));
     let outcome = fuse::run(settings, &mut plant, end, 1);
     (outcome.total().rate(warm, end) * 8.0 / 1e9, outcome)
 }

@@ -91,7 +91,7 @@ impl Default for Tuning {
             buying: 64,
             backlog: Duration::from_millis(1500),
             backlog_fetches: 4,
-            hung: Duration::from_secs(1),
+            hung: Duration::from_millis(500),
             hung_lates: 4,
             patience: Duration::from_secs(60),
             retry: Duration::from_millis(50),

@@ -18,6 +18,8 @@ const READDIR_BATCH: usize = 256;
 
 /// The attribute that holds file capabilities: every write takes it away, as on a local file system.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
+/// What SELinux knows a file by.
+const LABEL: &[u8] = b"security.selinux";
 
 impl Vfs {
     /// Finds an entry.
@@ -317,7 +319,12 @@ impl Vfs {
 
     /// The value of an extended attribute.
     pub fn getxattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>> {
-        Ok(self.meta().getxattr(real(ino), name)?)
+        match self.meta().getxattr(real(ino), name) {
+            Err(MetaError::NoData) if name == LABEL && !self.options.labels => {
+                Err(Error::Unsupported("labels of SELinux, which this kernel does not run"))
+            }
+            value => Ok(value?),
+        }
     }
 
     /// Sets one. `kill_sgid`: setting this access ACL must clear the set-group-id bit.

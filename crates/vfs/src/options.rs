@@ -52,6 +52,9 @@ pub struct VfsOptions {
     pub scrub: Scrub,
     /// Where what was fetched is kept on local disks; `None`: nowhere.
     pub cache: Option<CacheOptions>,
+    /// Whether this machine has a use for SELinux's labels. Where it has none, who asks for one is told that there are no such things here,
+    /// and not only that this file has none: `ls -l` asks for no other then.
+    pub labels: bool,
     /// Reads ahead by these numbers instead of what is measured. For measurements.
     pub fixed_reads: Option<Fixed>,
 }
@@ -69,6 +72,7 @@ impl Default for VfsOptions {
             writeback_age: Duration::from_secs(5),
             scrub: Scrub::default(),
             cache: None,
+            labels: true,
             fixed_reads: None,
         }
     }

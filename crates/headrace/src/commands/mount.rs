@@ -143,6 +143,7 @@ fn plan(settings: &Settings, what: &What) -> Result<Plan, Failure> {
         trash: settings.mount.trash.and_then(|keep| keep.0),
         writeback: writeback(settings, options.sync)?,
         scrub: settings.mount.scrub.map(|rate| rate.0).unwrap_or_default(),
+        labels: runs_selinux(),
         fixed_reads: settings.mount.fixed_reads.map(|fixed| fixed.0),
         ..VfsOptions::default()
     };
@@ -193,6 +194,11 @@ fn share(memory: u64) -> u64 {
 /// The limit of a container, as cgroup v2 shows it from inside.
 fn cgroup_limit() -> Option<u64> {
     std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
+}
+
+/// Whether the kernel labels files for SELinux. It lists the file system by which SELinux is spoken to only where that was started.
+fn runs_selinux() -> bool {
+    std::fs::read_to_string("/proc/filesystems").is_ok_and(|known| known.contains("selinuxfs"))
 }
 
 #[cfg(test)]

@@ -85,6 +85,42 @@ fn they_agree_with_what_was_done() {
     mounted.unmount();
 }
 
+/// A long listing asks for two attributes of each file. The label is not to be one of them where no kernel reads labels, but what is set is had.
+#[test]
+fn a_long_listing_asks_for_labels_once() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::Local);
+    let mounted = volume.mount();
+    fs::create_dir(mounted.join("d")).unwrap();
+    for n in 0..100 {
+        fs::write(mounted.join(format!("d/{n}")), b"x").unwrap();
+    }
+    let mounted = mounted.remount();
+    let before = over_socket(&mounted);
+    let listed = Run::new("ls").arg("-l").arg(mounted.join("d")).ok();
+    let asked = [("operation", "getxattr")];
+    let asked = over_socket(&mounted).sum("headrace_fuse_requests_total", &asked)
+        - before.sum("headrace_fuse_requests_total", &asked);
+    assert_eq!(listed.lines().count(), 101, "{listed}");
+    assert!(asked <= 110.0, "{asked} attributes of 100 files");
+
+    let get = |name: &str| {
+        let mut value = [0; 64];
+        rustix::fs::lgetxattr(mounted.join("d/7"), name, &mut value[..]).map(|len| value[..len].to_vec())
+    };
+    assert_eq!(get("security.other"), Err(rustix::io::Errno::NODATA));
+    if fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
+        return;
+    }
+    assert_eq!(get("security.selinux"), Err(rustix::io::Errno::OPNOTSUPP));
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::lsetxattr(mounted.join("d/7"), "security.selinux", b"a:b:c:s0", flags).unwrap();
+    assert_eq!(get("security.selinux").as_deref(), Ok(&b"a:b:c:s0"[..]));
+    mounted.unmount();
+}
+
 #[test]
 fn they_follow_the_conventions() {
     if native_only() {

@@ -154,6 +154,12 @@ impl DiskCache {
         self.places.iter().all(|place| place.lane.is_failed() || place.lane.has_room())
     }
 
+    /// Whether so many bytes of `key` could be kept, and half of its directory still were for others.
+    pub fn would_keep(&self, key: Key, bytes: u64) -> bool {
+        let twice = bytes.saturating_mul(2);
+        self.place(key).is_some_and(|directory| directory.space().most() >= twice)
+    }
+
     /// Whether nothing waits to be written to any disk.
     pub fn is_idle(&self) -> bool {
         self.places.iter().all(|place| place.lane.is_failed() || place.lane.is_idle())

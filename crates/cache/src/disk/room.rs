@@ -33,6 +33,12 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// As many as it may hold.
+    pub(super) fn most(&self) -> u64 {
+        let by_disk = self.held.saturating_add(self.free).saturating_sub(self.floor);
+        self.limit.map_or(by_disk, |limit| limit.min(by_disk))
+    }
+
     /// Bytes to be evicted before `incoming` more can be taken.
     pub(super) fn excess(&self, incoming: u64) -> u64 {
         let over_limit =

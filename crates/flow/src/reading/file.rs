@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::part::Parts;
-use super::types::HandleId;
+use super::types::{HandleId, Kept};
 use super::whole::Whole;
 use crate::streams::{self, Stream, StreamId, Streams};
 use crate::window::{self, Window};
@@ -35,6 +35,7 @@ pub(super) struct File {
     pub streams: Streams,
     pub ahead: BTreeMap<StreamId, Ahead>,
     pub whole: Whole,
+    pub kept: Kept,
 }
 
 impl File {
@@ -46,6 +47,7 @@ impl File {
             streams: Streams::new(tuning),
             ahead: BTreeMap::new(),
             whole: Whole::default(),
+            kept: Kept::No,
         }
     }
 

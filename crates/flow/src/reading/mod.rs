@@ -42,4 +42,4 @@ mod whole_tests;
 
 pub use reads::Reads;
 pub use tuning::{Fixed, Tuning};
-pub use types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};
+pub use types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};

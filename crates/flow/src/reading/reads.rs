@@ -8,7 +8,7 @@ use super::Tuning;
 use super::backlog::Backlog;
 use super::file::File;
 use super::part::Part;
-use super::types::{Action, FetchId, FileId, HandleId, Limits, RequestId, Stats};
+use super::types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};
 use crate::backoff::Failure;
 use crate::endpoint::Endpoint;
 use crate::order::{Mode, Probe};
@@ -141,6 +141,13 @@ impl Reads {
             entry.handles.push(handle);
             Reader { file, waits: 0 }
         });
+    }
+
+    /// Whether what comes of an open file is kept elsewhere as well. To be told before each read.
+    pub fn kept(&mut self, file: FileId, kept: Kept) {
+        if let Some(state) = self.files.get_mut(&file) {
+            state.kept = kept;
+        }
     }
 
     /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows; after the first, call [`Reads::taken`].

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::file::File;
 use super::reads::Reads;
-use super::types::{Action, FetchId, FileId};
+use super::types::{Action, FetchId, FileId, Kept};
 use crate::streams::{Pattern, StreamId};
 
 impl Reads {
@@ -113,7 +113,10 @@ impl Reads {
         let Some(part) = state.parts.remove(start) else { return };
         self.held -= part.len();
         self.parts -= 1;
-        self.stats.wasted += part.unread();
+        // What was fetched for nobody in particular and is kept elsewhere is read there.
+        if state.kept == Kept::No || part.stream.is_some() {
+            self.stats.wasted += part.unread();
+        }
         if let Some(ahead) = part.stream.and_then(|stream| state.ahead.get_mut(&stream)) {
             ahead.held = ahead.held.saturating_sub(part.len());
         }

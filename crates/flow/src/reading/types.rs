@@ -29,6 +29,19 @@ pub struct Limits {
     pub requests: usize,
 }
 
+/// Whether what comes of a file is kept elsewhere too, on a local disk, and read there when it is not held any more. What is kept may be
+/// fetched whole although it is larger than memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kept {
+    /// It is not.
+    #[default]
+    No,
+    /// It is, and all of it would be.
+    Yes,
+    /// It is, but not what comes at this moment: the disk is behind.
+    Behind,
+}
+
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {

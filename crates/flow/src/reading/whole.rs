@@ -3,17 +3,23 @@
 //! Nobody knows how many more reads will come, which is the ski rental problem: to buy as soon as the rent paid so far has come to the
 //! price costs at most twice of what is best (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988). The rent is the
 //! time in which somebody waited for bytes of the file that were not there; the price is the time that the rest of it will take.
+//!
+//! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of it must have been paid for
+//! in bytes, too.
 
 use std::ops::Range;
 use std::time::Duration;
 
+use super::file::File;
 use super::part::Part;
 use super::reads::Reads;
-use super::types::FileId;
+use super::types::{FileId, Kept};
 use crate::order::Mode;
 
 /// A file is looked at in so many regions.
 const REGIONS: u64 = 64;
+/// Of a file that is larger than memory one so-many-th must have been waited for: who reads that much gets at most so many times as much.
+const SHARE: u64 = 128;
 
 /// What was paid for one file.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +31,8 @@ pub(super) struct Whole {
     since: Duration,
     /// Time in which at least one waited.
     rent: Duration,
+    /// Bytes fetched for those who waited.
+    fetched: u64,
     /// Times that it was bought: the price doubles with each.
     bought: u32,
     /// It is being fetched, up to here.
@@ -34,10 +42,11 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// A read of `range`, in a file of `len` bytes, waits for bytes that no stream brings.
-    pub(super) fn waits(&mut self, now: Duration, range: &Range<u64>, len: u64) {
+    /// A read of `range`, in a file of `len` bytes, waits for bytes that no stream brings; so many are fetched for it.
+    pub(super) fn waits(&mut self, now: Duration, range: &Range<u64>, len: u64, fetched: u64) {
         self.pay(now);
         self.waiting += 1;
+        self.fetched = self.fetched.saturating_add(fetched);
         let region = |at: u64| (u128::from(at) * u128::from(REGIONS) / u128::from(len.max(1))).min(63) as u32;
         for region in region(range.start)..=region(range.end.saturating_sub(1).max(range.start)) {
             self.touched |= 1 << region;
@@ -67,8 +76,10 @@ impl Whole {
 impl Reads {
     /// A read that no stream is known for begins to wait.
     pub(super) fn pay_rent(&mut self, now: Duration, file: FileId, range: &Range<u64>) {
+        let grain = self.tuning.grain.max(1);
         let Some(state) = self.files.get_mut(&file) else { return };
-        state.whole.waits(now, range, state.len);
+        let fetched = range.end.next_multiple_of(grain) - range.start / grain * grain;
+        state.whole.waits(now, range, state.len, fetched);
     }
 
     /// It was answered, or failed.
@@ -84,7 +95,7 @@ impl Reads {
             && state.whole.is_worth(missing, rate, self.tuning.regions)
         {
             self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
-            if state.len <= usable {
+            if state.len <= usable || (state.kept != Kept::No && state.whole.fetched >= state.len / SHARE) {
                 state.whole.edge = Some(0);
                 self.buying.push_back((file, 0));
             }
@@ -113,18 +124,27 @@ impl Reads {
                 return;
             }
             let (part, usable) = (self.part_size(), self.usable());
-            let open = self.files.get(&file).filter(|state| !state.handles.is_empty() && state.len <= usable);
+            let has_room = |state: &&File| state.kept != Kept::No || state.len <= usable;
+            let open = self.files.get(&file).filter(has_room).filter(|state| !state.handles.is_empty());
             let Some(state) = open else {
                 self.bought(file);
                 continue;
             };
-            // It may take longer than was thought.
-            let missing = state.len.saturating_sub(state.parts.bytes());
+            let large = state.len > usable;
+            // It may last: those who read meanwhile keep half of the fetches. And what is not put away would be fetched in vain.
+            if large && (state.kept == Kept::Behind || self.endpoint.in_flight() > self.allowed() / 2) {
+                return;
+            }
+            // It may take longer than was thought, more than for what it is not given.
+            let edge = state.whole.edge.unwrap_or(state.len);
+            // Of a large one, what came before has been put away.
+            let there =
+                if state.kept != Kept::No { state.parts.bytes().max(edge) } else { state.parts.bytes() };
+            let missing = state.len.saturating_sub(there) / if large { 2 } else { 1 };
             let many = 2 * self.allowed() as u64;
             if sent >= many && !state.whole.is_worth(missing, self.rate_whole(true), 0) {
                 return;
             }
-            let edge = state.whole.edge.unwrap_or(state.len);
             self.clear(now, file, edge..(edge + 1).next_multiple_of(part));
             let Some(state) = self.files.get(&file) else { continue };
             let Some(range) = state.parts.next_missing(edge, state.len, part) else {
@@ -133,8 +153,12 @@ impl Reads {
             };
             let len = range.end - range.start;
             self.forget_old(now, usable.saturating_sub(len));
-            // Streams have use for the memory.
             if self.held.saturating_add(len) > usable {
+                if large && self.flights.values().any(|flight| flight.file == file) {
+                    // It goes on when what is under way has come, and is put away.
+                    return;
+                }
+                // Streams have use for the memory.
                 self.bought(file);
                 continue;
             }

@@ -240,6 +240,98 @@ fn nothing_more_of_it_is_fetched_when_memory_has_no_room_for_all_of_it() {
     assert_eq!(rest(&mut driven), []);
 }
 
+/// File 1 is open, larger than memory, and kept on a disk that may be behind; it is read all over until something is fetched that nobody
+/// waits for, which is told with how many bytes were fetched before that.
+fn large(kept: Kept, fetches: usize) -> (Driven, Vec<Sent>, u64) {
+    let mut driven = Driven::fixed(limits(64 * MIB), 8 * MIB, fetches, MIB);
+    driven.open(1, 256 * MIB);
+    driven.reads.kept(FileId(1), kept);
+    let (ahead, fetched) = read_all_over(&mut driven, 2_000);
+    (driven, ahead, fetched)
+}
+
+fn read_all_over(driven: &mut Driven, times: u64) -> (Vec<Sent>, u64) {
+    let mut fetched = 0;
+    for n in 0..times {
+        let request = read(driven, n * 29, 256);
+        let (ahead, waited): (Vec<_>, Vec<_>) = driven.sent().into_iter().partition(|sent| sent.ahead);
+        fetched += waited.iter().map(|sent| sent.range.end - sent.range.start).sum::<u64>();
+        driven.take(request);
+        if !ahead.is_empty() {
+            return (ahead, fetched);
+        }
+    }
+    (Vec::new(), fetched)
+}
+
+#[test]
+fn what_is_larger_than_memory_is_fetched_whole_if_it_is_kept_on_a_disk() {
+    assert_eq!(large(Kept::No, FETCHES).1, []);
+    let (mut driven, mut all, _) = large(Kept::Yes, FETCHES);
+    // Half of the fetches are left to who reads meanwhile.
+    assert_eq!(all.len(), FETCHES / 2 + 1);
+    while !driven.flying.is_empty() {
+        assert!(driven.flying.len() <= FETCHES / 2 + 1 && driven.reads.held() <= 60 * MIB);
+        arrive(&mut driven, 10 * MS, None);
+        all.extend(driven.sent());
+    }
+    let all: Vec<_> = all.into_iter().map(|sent| sent.range).collect();
+    assert_eq!(all, (0..256).map(|n| n * MIB..(n + 1) * MIB).collect::<Vec<_>>());
+    let stats = driven.reads.stats();
+    assert_eq!((stats.whole, stats.wasted), (1, 0), "what went is on the disk");
+    assert!(driven.reads.held() > 59 * MIB, "the last of it is here, too");
+}
+
+#[test]
+fn a_hundredth_and_more_of_it_has_to_be_waited_for_in_bytes_too() {
+    // In time it would be worth it much sooner: 64 fetches bring a MiB each in 20 ms.
+    let (_, ahead, fetched) = large(Kept::Yes, 64);
+    assert!(!ahead.is_empty());
+    assert_eq!(fetched, 256 * MIB / 128);
+    // What has room in memory has only to be worth its time.
+    let mut driven = Driven::fixed(limits(512 * MIB), 8 * MIB, 64, MIB);
+    driven.open(1, 256 * MIB);
+    driven.reads.kept(FileId(1), Kept::Yes);
+    let (ahead, fetched) = read_all_over(&mut driven, 2_000);
+    assert!(!ahead.is_empty() && fetched < MIB, "{fetched}");
+}
+
+#[test]
+fn while_the_disk_is_behind_no_more_of_it_is_fetched() {
+    let (mut driven, first, _) = large(Kept::Yes, FETCHES);
+    driven.reads.kept(FileId(1), Kept::Behind);
+    assert_eq!(rest(&mut driven), []);
+    // Nor is it given up.
+    driven.reads.kept(FileId(1), Kept::Yes);
+    let request = driven.read(1, 200 * MIB..200 * MIB + 4 * KIB);
+    let more = driven.sent();
+    assert!(more.iter().any(|sent| sent.ahead && sent.range.start == first.len() as u64 * MIB), "{more:?}");
+    arrive(&mut driven, 10 * MS, None);
+    driven.take(request);
+    rest(&mut driven);
+    assert_eq!(driven.reads.stats().whole, 1);
+    // Gone from the disk, or the disk from it: it is no longer for memory to hold.
+    let (mut driven, ..) = large(Kept::Yes, FETCHES);
+    driven.reads.kept(FileId(1), Kept::No);
+    assert_eq!(rest(&mut driven), []);
+}
+
+#[test]
+fn where_only_one_fetch_has_room_it_comes_one_by_one() {
+    let mut driven = Driven::fixed(limits(3 * MIB), MIB, 64, MIB);
+    driven.open(1, 256 * MIB);
+    driven.reads.kept(FileId(1), Kept::Yes);
+    let (mut all, _) = read_all_over(&mut driven, 3_000);
+    assert!(!all.is_empty());
+    while !driven.flying.is_empty() {
+        assert!(driven.reads.held() <= 3 * MIB, "{}", driven.reads.held());
+        arrive(&mut driven, 10 * MS, None);
+        all.extend(driven.sent());
+    }
+    assert_eq!(all.iter().map(|sent| sent.range.end - sent.range.start).sum::<u64>(), 256 * MIB);
+    assert_eq!(driven.reads.stats().whole, 1);
+}
+
 /// One that has found a store faster when it is asked in order, and does not try the other way again for long.
 pub(super) fn ordered() -> (Probe, Duration) {
     let tuning = order::Tuning { give_up: 0.4, ..order::Tuning::default() };

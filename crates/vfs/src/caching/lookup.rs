@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headrace_cache::disk::{Entry, Filling, Hit, Key};
+use headrace_flow::reading::Kept;
 use headrace_layout::{ExtentMap, InodeNo, SegmentId};
 
 use super::print::print;
@@ -53,6 +54,17 @@ impl Vfs {
         }
         *known = cache.disk.find(Key::File(inode.ino));
         known.clone()
+    }
+
+    /// Whether the cache keeps what is fetched of a file of so many bytes now, and has room for all of it.
+    pub(crate) fn keeps_fetched(&self, ino: InodeNo, len: u64) -> Kept {
+        match &self.cache {
+            Some(cache) if cache.disk.would_keep(Key::File(ino), len) => match cache.disk.has_room() {
+                true => Kept::Yes,
+                false => Kept::Behind,
+            },
+            _ => Kept::No,
+        }
     }
 
     /// The bytes of `range`, if all of them are on a local disk.

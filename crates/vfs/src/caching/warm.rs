@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use headrace_cache::disk::{Entry, Key};
+use headrace_flow::reading::Kept;
 use headrace_layout::{ExtentData, InodeNo};
 use headrace_meta::{Kind, MetaError};
 use headrace_store::ErrorKind;
@@ -220,7 +221,8 @@ impl Vfs {
                             tokio::time::sleep(LOOK).await;
                         }
                         let body = Body::File(ino);
-                        let wanted = || Streamed { body, content, handle, len: size, range: at..to };
+                        let wanted =
+                            || Streamed { body, content, handle, len: size, range: at..to, kept: Kept::No };
                         self.read_patiently(wanted).await?;
                     }
                     Way::ByItself => {

@@ -178,12 +178,13 @@ impl Vfs {
     ) -> Result<ReadReply> {
         open.streamed.store(true, Ordering::Relaxed);
         let ino = open.inode.ino;
+        let kept = self.keeps_fetched(ino, len);
         let reads: Vec<_> = wanted
             .gaps()
             .into_iter()
             .map(|range| async move {
                 let (body, start) = (Body::File(ino), range.start);
-                let streamed = || Streamed { body, content, handle: file.0, len, range: range.clone() };
+                let streamed = || Streamed { body, content, handle: file.0, len, range: range.clone(), kept };
                 Ok::<_, Error>((start, self.read_patiently(streamed).await?))
             })
             .collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use headrace_flow::backoff::Failure;
-use headrace_flow::reading::{FileId, HandleId, Limits, Reads, RequestId, Stats, Tuning};
+use headrace_flow::reading::{FileId, HandleId, Kept, Limits, Reads, RequestId, Stats, Tuning};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
@@ -32,6 +32,8 @@ pub(crate) struct Streamed {
     pub len: u64,
     /// What is wanted.
     pub range: Range<u64>,
+    /// Whether what comes of it is kept on a local disk as well, all of it if it should come to that.
+    pub kept: Kept,
 }
 
 /// Fetches what readers want and what they will want next, and keeps it until it is read.
@@ -66,7 +68,7 @@ impl<O: Origin> Fetcher<O> {
     /// # Errors
     /// What kept a byte of it from being had.
     pub(crate) async fn read(&self, wanted: Streamed) -> Result<Vec<Bytes>> {
-        let Streamed { body, content, handle, len, range } = wanted;
+        let Streamed { body, content, handle, len, range, kept } = wanted;
         let (file, handle) = (FileId(content), HandleId(handle));
         // Dropped after the receiver, whenever this future is: an answer is taken by one of the two, or goes to nobody.
         let mut lent = Lent { fetcher: Weak::clone(&self.me), request: None, bytes: Bytes::new() };
@@ -80,6 +82,7 @@ impl<O: Origin> Fetcher<O> {
                 inner.next_request += 1;
                 lent.request = Some(request);
                 inner.open(now, file, handle, body, len);
+                inner.reads.kept(file, kept);
                 inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
                 inner.reads.read(now, file, handle, range, request);
             },

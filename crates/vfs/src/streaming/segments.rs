@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use headrace_flow::reading::Kept;
 use headrace_layout::SegmentId;
 use parking_lot::Mutex;
 
@@ -56,7 +57,7 @@ impl Segments {
         let gone: Vec<u64> = open.drain(..over).map(|open| open.handle()).collect();
         drop(open);
         gone.into_iter().for_each(|handle| fetcher.close(handle));
-        Streamed { body: Body::Segment(segment), content, handle, len, range }
+        Streamed { body: Body::Segment(segment), content, handle, len, range, kept: Kept::No }
     }
 
     /// What was fetched of it is not to be used again.

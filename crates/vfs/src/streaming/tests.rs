@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use headrace_flow::reading::{Limits, Tuning};
+use headrace_flow::reading::{Kept, Limits, Tuning};
 use headrace_layout::InodeNo;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -108,8 +108,14 @@ impl Rig {
 
     /// Content numbers are ten times the inode's here.
     async fn read(&self, handle: u64, ino: u64, range: Range<u64>) -> Result<Vec<u8>> {
-        let streamed =
-            Streamed { body: Body::File(InodeNo(ino)), content: ino * 10, handle, len: FILE, range };
+        let streamed = Streamed {
+            body: Body::File(InodeNo(ino)),
+            content: ino * 10,
+            handle,
+            len: FILE,
+            range,
+            kept: Kept::No,
+        };
         Ok(self.fetcher.read(streamed).await?.concat())
     }
 
@@ -155,8 +161,14 @@ async fn streams_side_by_side_read_what_is_there() {
 #[tokio::test]
 async fn an_answer_counts_until_it_is_dropped() {
     let rig = Rig::new(16 * MIB, Duration::ZERO);
-    let streamed =
-        Streamed { body: Body::File(InodeNo(1)), content: 10, handle: 1, len: FILE, range: 5 * MIB..6 * MIB };
+    let streamed = Streamed {
+        body: Body::File(InodeNo(1)),
+        content: 10,
+        handle: 1,
+        len: FILE,
+        range: 5 * MIB..6 * MIB,
+        kept: Kept::No,
+    };
     let pieces = rig.fetcher.read(streamed).await.unwrap();
     rig.fetcher.close(1);
     assert_eq!(rig.fetcher.figures().held, MIB);
@@ -216,8 +228,14 @@ async fn what_hangs_is_overtaken() {
 async fn another_content_is_fetched_anew() {
     let rig = Rig::new(16 * MIB, Duration::ZERO);
     let read = async |content: u64| {
-        let streamed =
-            Streamed { body: Body::File(InodeNo(1)), content, handle: 1, len: FILE, range: 0..MIB };
+        let streamed = Streamed {
+            body: Body::File(InodeNo(1)),
+            content,
+            handle: 1,
+            len: FILE,
+            range: 0..MIB,
+            kept: Kept::No,
+        };
         drop(rig.fetcher.read(streamed).await.unwrap());
         rig.store.fetched.load(Ordering::SeqCst)
     };

@@ -114,6 +114,51 @@ fn a_file_that_is_read_all_over_comes_once() {
     mounted.unmount();
 }
 
+/// What has no room in memory comes onto the local disk, if that has room for twice as much.
+#[test]
+fn a_file_larger_than_memory_that_is_read_all_over_comes_onto_the_local_disk() {
+    if native_only() {
+        return;
+    }
+    let size = 192 * MIB;
+    let data = pattern(12, size);
+    for (cache_size, whole) in [("1GiB", true), ("256MiB", false)] {
+        let volume = TestVolume::new(Backing::S3);
+        let options = MountOptions::default().option("memory=64MiB").arg("--cache-size").arg(cache_size);
+        let mounted = volume.mount_with(&options);
+        write(&mounted.join("file"), &data);
+        let mounted = mounted.remount();
+        let file = File::open(mounted.join("file")).unwrap();
+        let mut rng = Rng::new(7);
+        let mut read = || {
+            let at = rng.below(size as u64 / 4096) as usize * 4096;
+            let mut found = [0; 4096];
+            file.read_exact_at(&mut found, at as u64).unwrap();
+            same("4 KiB", &found, &data[at..at + 4096]);
+        };
+        let received = || figure(&mounted, "headrace_store_received_bytes_total");
+        let wholes = || figure(&mounted, "headrace_read_whole_files_total");
+        let before = received();
+        let until = Instant::now() + Duration::from_secs(if whole { 120 } else { 5 });
+        while wholes() == 0.0 && Instant::now() < until {
+            (0..200).for_each(|_| read());
+        }
+        assert_eq!(wholes() > 0.0, whole, "{cache_size}");
+        if whole {
+            let came = received() - before;
+            assert!(came <= 1.25 * size as f64, "{came} bytes came of a file of {size}");
+            // By now it is on the disk.
+            std::thread::sleep(Duration::from_secs(1));
+            let before = received();
+            (0..2_000).for_each(|_| read());
+            let came = received() - before;
+            assert!(came <= 0.05 * size as f64, "{came} bytes came of what is here");
+        }
+        drop(file);
+        mounted.unmount();
+    }
+}
+
 #[test]
 fn small_files_read_in_order_come_ahead_of_their_reader() {
     if native_only() {
@@ -253,9 +298,12 @@ fn what_is_cached_while_its_reader_rests_is_one_stream_and_fetched_for_somebody(
     drop(file);
     let bytes = |what: &str| figure(&mounted, &format!("headrace_{what}_bytes_total"));
     let (cached, fetched, wasted) = (bytes("disk_cache_filled"), bytes("read_fetched"), bytes("read_wasted"));
+    let [hedged, hung, given_up] =
+        ["hedges", "hung", "cancelled"].map(|what| figure(&mounted, &format!("headrace_read_{what}_total")));
     let size = size as f64;
-    let told =
-        format!("{streams} streams; of {size} bytes {fetched} fetched, {wasted} in vain, {cached} cached");
+    let told = format!(
+        "{streams} streams; of {size} bytes {fetched} fetched, {wasted} in vain, {cached} cached; {hedged} hedged, {hung} hung, {given_up} given up"
+    );
     // What comes first may come as two.
     assert!(streams <= 2.0 && fetched <= 1.02 * size && wasted <= 0.05 * size, "{told}");
     assert!(cached >= size / 2.0, "nothing is shown unless most is cached meanwhile: {told}");

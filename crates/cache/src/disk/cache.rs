@@ -154,10 +154,11 @@ impl DiskCache {
         self.places.iter().all(|place| place.lane.is_failed() || place.lane.has_room())
     }
 
-    /// Whether so many bytes of `key` could be kept, and half of its directory still were for others.
-    pub fn would_keep(&self, key: Key, bytes: u64) -> bool {
-        let twice = bytes.saturating_mul(2);
-        self.place(key).is_some_and(|directory| directory.space().most() >= twice)
+    /// So many bytes of `key` are taken at the moment; `None` if not all of it could be kept, which has `size`, and half of its directory
+    /// still were for others.
+    pub fn takes(&self, key: Key, size: u64) -> Option<u64> {
+        let directory = self.place(key).filter(|it| it.space().most() >= size.saturating_mul(2))?;
+        Some(directory.lane.room())
     }
 
     /// Whether nothing waits to be written to any disk.

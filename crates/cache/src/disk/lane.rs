@@ -91,6 +91,11 @@ impl Lane {
         Some(reserved)
     }
 
+    /// Bytes for which there are places.
+    pub(super) fn room(&self) -> u64 {
+        self.queue_limit.saturating_sub(self.queued.load(Ordering::Relaxed))
+    }
+
     /// Whether less than half of the places are taken.
     pub(super) fn has_room(&self) -> bool {
         self.queued.load(Ordering::Relaxed) < self.queue_limit / 2

@@ -72,6 +72,10 @@ mod tests {
             if space.fits(incoming) {
                 prop_assert_eq!(excess, 0);
             }
+            // With all else evicted, as much as it may hold fits, and no more.
+            let empty = Space { held: 0, free: free + held, ..space };
+            let most = space.most();
+            prop_assert!((empty.fits(most) || most == 0) && !empty.fits(most + 1));
         }
     }
 

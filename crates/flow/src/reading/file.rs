@@ -36,6 +36,8 @@ pub(super) struct File {
     pub ahead: BTreeMap<StreamId, Ahead>,
     pub whole: Whole,
     pub kept: Kept,
+    /// Bytes that have come for what keeps it since that was told.
+    pub put_away: u64,
 }
 
 impl File {
@@ -48,6 +50,7 @@ impl File {
             ahead: BTreeMap::new(),
             whole: Whole::default(),
             kept: Kept::No,
+            put_away: 0,
         }
     }
 

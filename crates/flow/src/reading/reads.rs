@@ -146,7 +146,7 @@ impl Reads {
     /// Whether what comes of an open file is kept elsewhere as well. To be told before each read.
     pub fn kept(&mut self, file: FileId, kept: Kept) {
         if let Some(state) = self.files.get_mut(&file) {
-            state.kept = kept;
+            (state.kept, state.put_away) = (kept, 0);
         }
     }
 
@@ -279,6 +279,9 @@ impl Reads {
             self.landed(file, start);
             if leftover {
                 self.old.push_back((file, start));
+                if let Some(state) = self.files.get_mut(&file) {
+                    state.put_away = state.put_away.saturating_add(len);
+                }
             }
             self.release_if_used_up(file, start);
         }

@@ -45,7 +45,7 @@ impl Reads {
         part.min(1 << (window / self.tuning.parts_per_window.max(1)).max(least).ilog2())
     }
 
-    fn part_least(&self) -> u64 {
+    pub(super) fn part_least(&self) -> u64 {
         self.tuning.part_min.min(self.limits.request_max).max(1)
     }
 

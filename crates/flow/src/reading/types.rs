@@ -36,10 +36,11 @@ pub enum Kept {
     /// It is not.
     #[default]
     No,
-    /// It is, and all of it would be.
-    Yes,
-    /// It is, but not what comes at this moment: the disk is behind.
-    Behind,
+    /// It is, and all of it would be; but of what comes now only so many bytes, until more is told: the disk is so far behind.
+    Yes {
+        /// Bytes.
+        room: u64,
+    },
 }
 
 /// What is to be done.

@@ -131,10 +131,19 @@ impl Reads {
                 continue;
             };
             let large = state.len > usable;
-            // It may last: those who read meanwhile keep half of the fetches. And what is not put away would be fetched in vain.
-            if large && (state.kept == Kept::Behind || self.endpoint.in_flight() > self.allowed() / 2) {
-                return;
-            }
+            let part = match state.kept {
+                Kept::Yes { room } if large => {
+                    let taken = state.put_away.saturating_add(self.flying_of(file));
+                    // Several have room, but few small ones would take the disk as long.
+                    let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
+                    // It may last: those who read meanwhile keep half of the fetches. And what the disk does not take would come in vain.
+                    if self.endpoint.in_flight() > self.allowed() / 2 || taken.saturating_add(part) > room {
+                        return;
+                    }
+                    part
+                }
+                _ => part,
+            };
             // It may take longer than was thought, more than for what it is not given.
             let edge = state.whole.edge.unwrap_or(state.len);
             // Of a large one, what came before has been put away.
@@ -154,7 +163,7 @@ impl Reads {
             let len = range.end - range.start;
             self.forget_old(now, usable.saturating_sub(len));
             if self.held.saturating_add(len) > usable {
-                if large && self.flights.values().any(|flight| flight.file == file) {
+                if large && self.flying_of(file) > 0 {
                     // It goes on when what is under way has come, and is put away.
                     return;
                 }
@@ -173,6 +182,12 @@ impl Reads {
             }
             self.send(now, file, start, None);
         }
+    }
+
+    /// Bytes of a file that are under way.
+    fn flying_of(&self, file: FileId) -> u64 {
+        let of_it = self.flights.values().filter(|flight| flight.file == file);
+        of_it.filter_map(|flight| Some(self.files.get(&file)?.parts.get(flight.part)?.len())).sum()
     }
 
     /// A few small parts are fetched again together with what is between them: a request costs as much for little as for much.

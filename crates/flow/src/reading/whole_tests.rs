@@ -240,19 +240,26 @@ fn nothing_more_of_it_is_fetched_when_memory_has_no_room_for_all_of_it() {
     assert_eq!(rest(&mut driven), []);
 }
 
-/// File 1 is open, larger than memory, and kept on a disk that may be behind; it is read all over until something is fetched that nobody
+/// On a disk that is never behind.
+const KEPT: Kept = Kept::Yes { room: u64::MAX };
+
+/// File 1 is open, larger than memory, and kept on such a disk or not; it is read all over until something is fetched that nobody
 /// waits for, which is told with how many bytes were fetched before that.
 fn large(kept: Kept, fetches: usize) -> (Driven, Vec<Sent>, u64) {
-    let mut driven = Driven::fixed(limits(64 * MIB), 8 * MIB, fetches, MIB);
+    large_by(MIB, kept, fetches)
+}
+
+fn large_by(part: u64, kept: Kept, fetches: usize) -> (Driven, Vec<Sent>, u64) {
+    let mut driven = Driven::fixed(limits(64 * MIB), 8 * MIB, fetches, part);
     driven.open(1, 256 * MIB);
-    driven.reads.kept(FileId(1), kept);
-    let (ahead, fetched) = read_all_over(&mut driven, 2_000);
+    let (ahead, fetched) = read_all_over(&mut driven, kept);
     (driven, ahead, fetched)
 }
 
-fn read_all_over(driven: &mut Driven, times: u64) -> (Vec<Sent>, u64) {
+fn read_all_over(driven: &mut Driven, kept: Kept) -> (Vec<Sent>, u64) {
     let mut fetched = 0;
-    for n in 0..times {
+    for n in 0..3_000 {
+        driven.reads.kept(FileId(1), kept);
         let request = read(driven, n * 29, 256);
         let (ahead, waited): (Vec<_>, Vec<_>) = driven.sent().into_iter().partition(|sent| sent.ahead);
         fetched += waited.iter().map(|sent| sent.range.end - sent.range.start).sum::<u64>();
@@ -267,7 +274,7 @@ fn read_all_over(driven: &mut Driven, times: u64) -> (Vec<Sent>, u64) {
 #[test]
 fn what_is_larger_than_memory_is_fetched_whole_if_it_is_kept_on_a_disk() {
     assert_eq!(large(Kept::No, FETCHES).1, []);
-    let (mut driven, mut all, _) = large(Kept::Yes, FETCHES);
+    let (mut driven, mut all, _) = large(KEPT, FETCHES);
     // Half of the fetches are left to who reads meanwhile.
     assert_eq!(all.len(), FETCHES / 2 + 1);
     while !driven.flying.is_empty() {
@@ -285,24 +292,23 @@ fn what_is_larger_than_memory_is_fetched_whole_if_it_is_kept_on_a_disk() {
 #[test]
 fn a_hundredth_and_more_of_it_has_to_be_waited_for_in_bytes_too() {
     // In time it would be worth it much sooner: 64 fetches bring a MiB each in 20 ms.
-    let (_, ahead, fetched) = large(Kept::Yes, 64);
+    let (_, ahead, fetched) = large(KEPT, 64);
     assert!(!ahead.is_empty());
     assert_eq!(fetched, 256 * MIB / 128);
     // What has room in memory has only to be worth its time.
     let mut driven = Driven::fixed(limits(512 * MIB), 8 * MIB, 64, MIB);
     driven.open(1, 256 * MIB);
-    driven.reads.kept(FileId(1), Kept::Yes);
-    let (ahead, fetched) = read_all_over(&mut driven, 2_000);
+    let (ahead, fetched) = read_all_over(&mut driven, KEPT);
     assert!(!ahead.is_empty() && fetched < MIB, "{fetched}");
 }
 
 #[test]
 fn while_the_disk_is_behind_no_more_of_it_is_fetched() {
-    let (mut driven, first, _) = large(Kept::Yes, FETCHES);
-    driven.reads.kept(FileId(1), Kept::Behind);
+    let (mut driven, first, _) = large(KEPT, FETCHES);
+    driven.reads.kept(FileId(1), Kept::Yes { room: 0 });
     assert_eq!(rest(&mut driven), []);
     // Nor is it given up.
-    driven.reads.kept(FileId(1), Kept::Yes);
+    driven.reads.kept(FileId(1), KEPT);
     let request = driven.read(1, 200 * MIB..200 * MIB + 4 * KIB);
     let more = driven.sent();
     assert!(more.iter().any(|sent| sent.ahead && sent.range.start == first.len() as u64 * MIB), "{more:?}");
@@ -311,17 +317,37 @@ fn while_the_disk_is_behind_no_more_of_it_is_fetched() {
     rest(&mut driven);
     assert_eq!(driven.reads.stats().whole, 1);
     // Gone from the disk, or the disk from it: it is no longer for memory to hold.
-    let (mut driven, ..) = large(Kept::Yes, FETCHES);
+    let (mut driven, ..) = large(KEPT, FETCHES);
     driven.reads.kept(FileId(1), Kept::No);
     assert_eq!(rest(&mut driven), []);
+}
+
+#[test]
+fn no_more_of_it_is_fetched_than_the_disk_takes_until_that_is_told_again() {
+    for (room, each, count) in
+        [(5 * MIB, 2 * MIB, 2), (7 * MIB / 2, MIB, 3), (3 * MIB / 2, MIB, 1), (17 * MIB, 4 * MIB, 4)]
+    {
+        let (mut driven, mut sent, _) = large_by(4 * MIB, Kept::Yes { room }, FETCHES);
+        while !driven.flying.is_empty() {
+            arrive(&mut driven, 10 * MS, None);
+            sent.extend(driven.sent());
+        }
+        let ranges: Vec<_> = sent.into_iter().map(|sent| sent.range).collect();
+        assert_eq!(ranges, (0..count).map(|n| n * each..(n + 1) * each).collect::<Vec<_>>(), "{room}");
+        // It goes on where it was.
+        driven.reads.kept(FileId(1), Kept::Yes { room });
+        driven.read(1, 200 * MIB..200 * MIB + 4 * KIB);
+        assert!(driven.sent().iter().any(|sent| sent.ahead && sent.range.start == count * each));
+    }
+    // For less than the smallest fetch there is none.
+    assert_eq!(large(Kept::Yes { room: MIB - 1 }, FETCHES).1, []);
 }
 
 #[test]
 fn where_only_one_fetch_has_room_it_comes_one_by_one() {
     let mut driven = Driven::fixed(limits(3 * MIB), MIB, 64, MIB);
     driven.open(1, 256 * MIB);
-    driven.reads.kept(FileId(1), Kept::Yes);
-    let (mut all, _) = read_all_over(&mut driven, 3_000);
+    let (mut all, _) = read_all_over(&mut driven, KEPT);
     assert!(!all.is_empty());
     while !driven.flying.is_empty() {
         assert!(driven.reads.held() <= 3 * MIB, "{}", driven.reads.held());

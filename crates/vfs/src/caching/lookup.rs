@@ -58,13 +58,8 @@ impl Vfs {
 
     /// Whether the cache keeps what is fetched of a file of so many bytes now, and has room for all of it.
     pub(crate) fn keeps_fetched(&self, ino: InodeNo, len: u64) -> Kept {
-        match &self.cache {
-            Some(cache) if cache.disk.would_keep(Key::File(ino), len) => match cache.disk.has_room() {
-                true => Kept::Yes,
-                false => Kept::Behind,
-            },
-            _ => Kept::No,
-        }
+        let room = self.cache.as_ref().and_then(|cache| cache.disk.takes(Key::File(ino), len));
+        room.map_or(Kept::No, |room| Kept::Yes { room })
     }
 
     /// The bytes of `range`, if all of them are on a local disk.

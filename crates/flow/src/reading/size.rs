@@ -5,8 +5,6 @@ use super::reads::Reads;
 
 /// How long small fetches take says little of how long one takes that is more than so many times as large.
 const BELIEVED: u64 = 16;
-/// Fetches may last so many times [`super::Tuning::part_time`] where there would be many of them.
-const LONGEST: u32 = 4;
 
 impl Reads {
     /// Bytes of a fetch ahead, of no stream in particular: long enough to be mostly transfer and not mostly latency.
@@ -22,11 +20,7 @@ impl Reads {
                 let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
                 let rate = least as f64 / transfer;
                 let flowing = latency.saturating_mul(self.tuning.part_latencies).max(self.tuning.part_time);
-                let longest = flowing.max(self.tuning.part_time * LONGEST);
-                // Where much comes in all, few requests a second are worth more than short ones, if there is memory for twice as many.
-                let seldom = self.endpoint.bandwidth().unwrap_or(0) / self.tuning.part_requests.max(1);
-                let seldom = seldom.min((rate * longest.as_secs_f64()) as u64).min(self.fitting() / 2);
-                ((rate * flowing.as_secs_f64()) as u64).max(seldom)
+                (rate * flowing.as_secs_f64()) as u64
             }
             _ => least,
         };
@@ -53,13 +47,9 @@ impl Reads {
     fn part_most(&self) -> u64 {
         let smallest = self.tuning.grain.saturating_mul(4).min(self.limits.request_max).max(1);
         let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
-        let fitting = (self.fitting() as f64 * std::f64::consts::SQRT_2) as u64;
+        let fitting = self.usable() / self.allowed().max(1) as u64;
+        let fitting = (fitting as f64 * std::f64::consts::SQRT_2) as u64;
         self.limits.request_max.min(share).min(fitting.max(self.part_least())).max(smallest)
-    }
-
-    /// Of so many bytes as many as are allowed fit.
-    fn fitting(&self) -> u64 {
-        self.usable() / self.allowed().max(1) as u64
     }
 
     /// More than this ahead of one stream is of no use, bytes.

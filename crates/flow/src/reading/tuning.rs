@@ -24,8 +24,6 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
     pub part_time: Duration,
-    /// More fetches a second than this cost more processor time than their bytes are worth: then they may last four times as long.
-    pub part_requests: u64,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
     /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
@@ -81,7 +79,6 @@ impl Default for Tuning {
             part_min: 1 << 20,
             part_latencies: 2,
             part_time: Duration::from_millis(40),
-            part_requests: 128,
             parts_per_window: 4,
             windows_in_flight: 16,
             share: 4,

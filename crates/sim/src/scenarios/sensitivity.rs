@@ -130,7 +130,6 @@ pub const CONSTANTS: &[Constant] = constants![
     part_min,
     part_latencies,
     part_time,
-    part_requests,
     parts_per_window,
     windows_in_flight,
     share,

@@ -118,6 +118,7 @@ impl Reads {
 
     /// Sends what is to be fetched of whole files while nothing else is to be sent.
     pub(super) fn buy(&mut self, now: Duration, mode: Mode) {
+        let mut others = self.buying.len();
         while self.endpoint.in_flight() < self.allowed() {
             let Some(&(file, sent)) = self.buying.front() else { return };
             if mode == Mode::Ordered && self.endpoint.in_flight() > 0 {
@@ -138,7 +139,13 @@ impl Reads {
                     let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
                     // It may last: those who read meanwhile keep half of the fetches. And what the disk does not take would come in vain.
                     if self.endpoint.in_flight() > self.allowed() / 2 || taken.saturating_add(part) > room {
-                        return;
+                        // Others have no disk to wait for.
+                        others -= 1;
+                        if others == 0 {
+                            return;
+                        }
+                        self.buying.rotate_left(1);
+                        continue;
                     }
                     part
                 }

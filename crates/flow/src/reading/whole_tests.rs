@@ -323,6 +323,28 @@ fn while_the_disk_is_behind_no_more_of_it_is_fetched() {
 }
 
 #[test]
+fn who_waits_for_a_disk_holds_up_no_other_file() {
+    let (mut driven, ..) = large(Kept::Yes { room: 5 * MIB }, FETCHES);
+    assert!(rest(&mut driven).len() < 5, "nobody reads on, so nobody tells of more room");
+    driven.open(2, 32 * MIB);
+    for n in 0..400 {
+        let at = n * 29 % 64 * 512 * KIB + 64 * KIB;
+        let request = driven.read(2, at..at + 4 * KIB);
+        if !driven.is_answered(request) {
+            arrive(&mut driven, 20 * MS, None);
+        }
+        driven.take(request);
+    }
+    rest(&mut driven);
+    assert_eq!(driven.reads.stats().whole, 1);
+    // And then it goes on where it was.
+    driven.reads.kept(FileId(1), KEPT);
+    driven.read(1, 200 * MIB..200 * MIB + 4 * KIB);
+    rest(&mut driven);
+    assert_eq!(driven.reads.stats().whole, 2);
+}
+
+#[test]
 fn no_more_of_it_is_fetched_than_the_disk_takes_until_that_is_told_again() {
     for (room, each, count) in
         [(5 * MIB, 2 * MIB, 2), (7 * MIB / 2, MIB, 3), (3 * MIB / 2, MIB, 1), (17 * MIB, 4 * MIB, 4)]

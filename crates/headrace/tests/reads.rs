@@ -43,6 +43,14 @@ fn same(what: &str, found: &[u8], wanted: &[u8]) {
     assert_eq!(differs, None, "{what}: first differing byte");
 }
 
+/// Reads 4 KiB, which are to be what was written.
+fn read_page(file: &File, written: &[u8], page: u64) {
+    let at = page as usize * 4096;
+    let mut found = [0; 4096];
+    file.read_exact_at(&mut found, at as u64).unwrap();
+    same("4 KiB", &found, &written[at..at + 4096]);
+}
+
 /// Reads a file from end to end in calls of `size` bytes.
 fn read_through(path: &Path, size: usize) -> Vec<u8> {
     let mut file = File::open(path).unwrap();
@@ -75,10 +83,7 @@ fn a_small_read_anywhere_fetches_little() {
         let mut rng = Rng::new(7);
         for _ in 0..READS {
             // Of one corner: what is read all over is fetched whole.
-            let at = rng.below(6 * 256) as usize * 4096;
-            let mut found = [0; 4096];
-            file.read_exact_at(&mut found, at as u64).unwrap();
-            same("4 KiB", &found, &data[at..at + 4096]);
+            read_page(&file, &data, rng.below(6 * 256));
         }
         let each = (received() - before) / READS as f64;
         assert!(each <= 65536.0, "{each} bytes came for each 4096 ({format:?})");
@@ -101,10 +106,7 @@ fn a_file_that_is_read_all_over_comes_once() {
     let before = figure(&mounted, "headrace_store_received_bytes_total");
     let mut rng = Rng::new(7);
     for _ in 0..4000 {
-        let at = rng.below(24 * 256) as usize * 4096;
-        let mut found = [0; 4096];
-        file.read_exact_at(&mut found, at as u64).unwrap();
-        same("4 KiB", &found, &data[at..at + 4096]);
+        read_page(&file, &data, rng.below(24 * 256));
     }
     let received = figure(&mounted, "headrace_store_received_bytes_total") - before;
     let most = 1.1 * data.len() as f64;
@@ -130,12 +132,7 @@ fn a_file_larger_than_memory_that_is_read_all_over_comes_onto_the_local_disk() {
         let mounted = mounted.remount();
         let file = File::open(mounted.join("file")).unwrap();
         let mut rng = Rng::new(7);
-        let mut read = || {
-            let at = rng.below(size as u64 / 4096) as usize * 4096;
-            let mut found = [0; 4096];
-            file.read_exact_at(&mut found, at as u64).unwrap();
-            same("4 KiB", &found, &data[at..at + 4096]);
-        };
+        let mut read = || read_page(&file, &data, rng.below(size as u64 / 4096));
         let received = || figure(&mounted, "headrace_store_received_bytes_total");
         let wholes = || figure(&mounted, "headrace_read_whole_files_total");
         let before = received();

@@ -31,10 +31,9 @@ pub struct Limits {
 
 /// Whether what comes of a file is kept elsewhere too, on a local disk, and read there when it is not held any more. What is kept may be
 /// fetched whole although it is larger than memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// It is not.
-    #[default]
     No,
     /// It is, and all of it would be; but of what comes now only so many bytes, until more is told: the disk is so far behind.
     Yes {

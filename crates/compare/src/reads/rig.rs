@@ -29,7 +29,7 @@ pub struct Sizes {
     pub objects: u64,
     /// When reading is stopped: what was done until then counts.
     pub limit: Duration,
-    /// Random reads.
+    /// Random reads: so few that having the file whole is not worth it yet.
     pub random: u64,
     /// Before a fault, while it lasts, and after it.
     pub fault: [Duration; 3],
@@ -42,7 +42,7 @@ impl Sizes {
             big: 1280 << 20,
             objects: 512 << 20,
             limit: Duration::from_millis(2_500),
-            random: 500,
+            random: 300,
             fault: [3_000, 3_000, 4_000].map(Duration::from_millis),
         }
     }
@@ -53,7 +53,7 @@ impl Sizes {
             big: 640 << 20,
             objects: 256 << 20,
             limit: Duration::from_millis(1_200),
-            random: 200,
+            random: 150,
             fault: [1_500, 1_000, 2_000].map(Duration::from_millis),
         }
     }

@@ -3,6 +3,7 @@
 mod attempts;
 mod aws;
 mod client;
+mod direct;
 mod failure;
 mod ini;
 mod operator;

@@ -7,10 +7,11 @@ use futures::StreamExt;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use opendal::raw::oio::ReadStream;
-use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport};
+use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpRedirect, HttpTransport};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use parking_lot::Mutex;
 
+use super::direct::Direct;
 use super::progress::Progress;
 use super::upload;
 use crate::error::one_line;
@@ -61,11 +62,33 @@ pub(super) enum RangeFault {
 pub(super) struct ObservedTransport {
     client: reqwest::Client,
     transport: ReqwestTransport,
+    direct: Option<Direct>,
 }
 
 impl ObservedTransport {
-    pub(super) fn new(client: reqwest::Client) -> ObservedTransport {
-        ObservedTransport { transport: ReqwestTransport::new(client.clone()), client }
+    /// Sends by `client`, and what `direct` can send by that.
+    pub(super) fn new(client: reqwest::Client, direct: Option<Direct>) -> ObservedTransport {
+        ObservedTransport { transport: ReqwestTransport::new(client.clone()), client, direct }
+    }
+
+    async fn send(
+        &self,
+        request: Request<Buffer>,
+        asked: Option<(u64, u64)>,
+        progress: &Arc<Progress>,
+    ) -> opendal::Result<Response<HttpBody>> {
+        if request.body().len() > upload::OBSERVED {
+            return upload::send(&self.client, request, Arc::clone(progress)).await;
+        }
+        let is_plain = request.method() == Method::GET
+            && request.body().is_empty()
+            && request.extensions().get::<HttpRedirect>().is_none();
+        if let (Some(direct), Some((first, last)), true) = (&self.direct, asked, is_plain)
+            && let Some(answer) = direct.fetch(&request, last.saturating_sub(first).saturating_add(1)).await?
+        {
+            return Ok(answer);
+        }
+        self.transport.fetch(request).await
     }
 }
 
@@ -83,10 +106,7 @@ impl HttpTransport for ObservedTransport {
         note(|exchange| *exchange = Exchange { server, ..Exchange::new(Arc::clone(&progress)) });
 
         progress.ask();
-        let response = match request.body().len() > upload::OBSERVED {
-            true => upload::send(&self.client, request, Arc::clone(&progress)).await?,
-            false => self.transport.fetch(request).await?,
-        };
+        let response = self.send(request, asked, &progress).await?;
         progress.answer();
         let (parts, body) = response.into_parts();
         let body = body.map_inner(move |body| {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,21 +74,21 @@ impl<O: Origin> Fetcher<O> {
         // Dropped after the receiver, whenever this future is: an answer is taken by one of the two, or goes to nobody.
         let mut lent = Lent { fetcher: Weak::clone(&self.me), request: None, bytes: Bytes::new() };
         let (answer, answered) = oneshot::channel();
-        self.event(
-            |inner, now| {
-                if inner.stopped {
-                    return;
-                }
-                let request = RequestId(inner.next_request);
+        let (outcome, waits) = {
+            let mut inner = self.inner.lock();
+            let request = RequestId(inner.next_request);
+            if !inner.stopped {
                 inner.next_request += 1;
                 lent.request = Some(request);
+                let now = self.clock.now();
                 inner.open(now, file, handle, body, len);
                 inner.reads.kept(file, kept);
                 inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
                 inner.reads.read(now, file, handle, range, request);
-            },
-            None,
-        );
+            }
+            (inner.settle(None), inner.waiting.contains_key(&request))
+        };
+        self.carry_out(outcome, if waits { Begin::Here } else { Begin::Elsewhere });
         let mut pieces =
             answered.await.map_err(|_| Error::Internal("the file system was stopped".to_owned()))??;
         if let Some(first) = pieces.first_mut() {
@@ -156,14 +157,14 @@ impl<O: Origin> Fetcher<O> {
             tell(&mut inner, self.clock.now());
             inner.settle(why)
         };
-        self.carry_out(outcome);
+        self.carry_out(outcome, Begin::Elsewhere);
     }
 
-    fn carry_out(&self, outcome: Outcome) {
+    fn carry_out(&self, outcome: Outcome, mut begin: Begin) {
         let Outcome { orders, unwanted, cancelled, wake } = outcome;
         cancelled.into_iter().for_each(|task| task.abort());
         for order in orders {
-            self.send(order);
+            self.send(order, std::mem::replace(&mut begin, Begin::Elsewhere));
         }
         for request in unwanted {
             self.event(|inner, now| inner.reads.taken(now, request), None);
@@ -173,10 +174,10 @@ impl<O: Origin> Fetcher<O> {
         }
     }
 
-    fn send(&self, order: Order) {
+    fn send(&self, order: Order, begin: Begin) {
         let Order { fetch, file, body, range } = order;
         let (Some(fetcher), Some(origin)) = (self.me.upgrade(), self.origin.upgrade()) else { return };
-        let task = self.runtime.spawn(async move {
+        let mut work = Box::pin(async move {
             let mut flight = Flight { fetcher, fetch, file, at: range.start };
             let work = AssertUnwindSafe(origin.fetch(body, range.clone(), &mut flight)).catch_unwind();
             let result = work.await.unwrap_or_else(|_| {
@@ -200,6 +201,14 @@ impl<O: Origin> Fetcher<O> {
                 result.as_ref().err(),
             );
         });
+        if matches!(begin, Begin::Here) {
+            let _entered = self.runtime.enter();
+            // The real waker is given when the task polls it, which it does at once.
+            if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return;
+            }
+        }
+        let task = self.runtime.spawn(work);
         let mut inner = self.inner.lock();
         match inner.tasks.get_mut(&fetch) {
             Some(place) => *place = Some(task.abort_handle()),
@@ -207,6 +216,15 @@ impl<O: Origin> Fetcher<O> {
             None => task.abort(),
         }
     }
+}
+
+/// Where a fetch is begun.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// By who wants it and has nothing else to do: the request is on its way before another thread is awake.
+    Here,
+    /// By the runtime.
+    Elsewhere,
 }
 
 impl<O: Origin> Drop for Fetcher<O> {

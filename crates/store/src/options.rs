@@ -72,6 +72,8 @@ pub struct StoreOptions {
     pub request_timeout: Duration,
     /// When to stop trying, counted from the start of an operation. An attempt that is moving a large body then is let finish.
     pub deadline: Duration,
+    /// Ranged GETs go straight over connections of our own. Without it they go through the HTTP library like all else: to compare.
+    pub direct: bool,
     /// Further settings, passed to the client library of the service as they are. Their values may be secret.
     pub extra: BTreeMap<String, String>,
 }
@@ -90,6 +92,7 @@ impl Default for StoreOptions {
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(20),
             deadline: Duration::from_secs(60),
+            direct: true,
             extra: BTreeMap::new(),
         }
     }
@@ -108,6 +111,7 @@ impl fmt::Debug for StoreOptions {
             .field("anonymous", &self.anonymous)
             .field("connect_timeout", &self.connect_timeout)
             .field("request_timeout", &self.request_timeout)
+            .field("direct", &self.direct)
             .field("deadline", &self.deadline)
             .field("extra", &self.extra.keys().collect::<Vec<_>>())
             .finish()

@@ -9,7 +9,7 @@ use super::{Part, Run};
 use crate::failure::Result;
 use crate::figures::cost::UNMEASURED;
 use crate::figures::run::{Figure, Place};
-use crate::worker::{Job, Work};
+use crate::worker::{Job, Objects, Work};
 
 /// Processor seconds for a GiB: of the daemon, or of the bare client.
 pub const CPU: &str = "cpu";
@@ -21,6 +21,8 @@ pub const RATE: &str = "rate";
 pub const OURS: &str = "headrace";
 /// With what.
 pub const BARE: &str = "bare GETs";
+/// And with the same through the HTTP library, as most clients do it.
+pub const LIBRARY: &str = "GETs by the HTTP library";
 /// What the bare client has in flight, and how large.
 const CONNECTIONS: usize = 8;
 const REQUEST: u64 = 4 << 20;
@@ -31,12 +33,16 @@ const ROWS: [(&str, u64); 2] = [("1 stream", 1), ("4 streams", 4)];
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     for repetition in run.repetitions(Part::Cpu) {
         for (row, streams) in ROWS.into_iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
-            run.expect(2);
-            let mut both = [OURS, BARE];
-            both.rotate_left(repetition as usize % 2);
-            for contender in both {
+            let mut all = [OURS, BARE, LIBRARY];
+            run.expect(all.len());
+            let turn = repetition as usize % all.len();
+            all.rotate_left(turn);
+            for contender in all {
                 let place = Place { part: Part::Cpu, row, contender, repetition };
-                run.take(place, || if contender == OURS { ours(rig, streams) } else { bare(rig) });
+                run.take(place, || match contender {
+                    OURS => ours(rig, streams),
+                    _ => bare(rig, contender == LIBRARY),
+                });
             }
         }
     }
@@ -54,8 +60,8 @@ fn ours(rig: &Rig, streams: u64) -> Result<Figure> {
     Ok((values, Vec::new()))
 }
 
-fn bare(rig: &Rig) -> Result<Figure> {
-    let (into, objects) = (rig.scratch()?, rig.objects());
+fn bare(rig: &Rig, by_library: bool) -> Result<Figure> {
+    let (into, objects) = (rig.scratch()?, Objects { by_library, ..rig.objects() });
     let (id, len) = (objects.id, objects.len);
     let work = Work::Get { objects, into: into.clone(), connections: CONNECTIONS, request: REQUEST };
     let outcome = rig.bare(Conditions::default(), work)?;

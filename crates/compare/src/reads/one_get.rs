@@ -10,7 +10,7 @@ use super::{Part, Run};
 use crate::failure::Result;
 use crate::figures::cost::UNMEASURED;
 use crate::figures::run::{Figure, Place};
-use crate::worker::{Access, Job, Order, Work};
+use crate::worker::{Access, Job, Objects, Order, Work};
 
 /// Median of one, milliseconds.
 pub const MEDIAN: &str = "median";
@@ -20,6 +20,8 @@ pub const FETCHED: &str = "fetched";
 pub const OURS: &str = "read of 4 KiB";
 /// A GET by the bare client.
 pub const BARE: &str = "GET of 32 KiB";
+/// The same through the HTTP library.
+pub const LIBRARY: &str = "GET of 32 KiB by the HTTP library";
 /// Bytes of a read, and of a GET.
 const READ: u64 = 4 << 10;
 const GET: u64 = 32 << 10;
@@ -30,15 +32,16 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     let rows = [("loopback", Conditions::default()), ("20ms", far)];
     for repetition in run.repetitions(Part::OneGet) {
         for (row, network) in rows.iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
-            run.expect(2);
-            let mut both = [OURS, BARE];
-            both.rotate_left(repetition as usize % 2);
-            for contender in both {
+            let mut all = [OURS, BARE, LIBRARY];
+            run.expect(all.len());
+            let turn = repetition as usize % all.len();
+            all.rotate_left(turn);
+            for contender in all {
                 let place = Place { part: Part::OneGet, row, contender, repetition };
                 let seed = 1 + u64::from(repetition);
                 run.take(place, || match contender {
                     OURS => ours(rig, network, seed),
-                    _ => bare(rig, network, seed),
+                    _ => bare(rig, network, seed, contender == LIBRARY),
                 });
             }
         }
@@ -53,10 +56,10 @@ fn ours(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
     Ok((values(outcome.p50, got, outcome.operations), Vec::new()))
 }
 
-fn bare(rig: &Rig, network: &Conditions, seed: u64) -> Result<Figure> {
-    let operations = rig.sizes().random;
-    let work =
-        Work::GetEach { objects: rig.objects(), block: GET, order: Order::Random { seed, operations } };
+fn bare(rig: &Rig, network: &Conditions, seed: u64, by_library: bool) -> Result<Figure> {
+    let order = Order::Random { seed, operations: rig.sizes().random };
+    let objects = Objects { by_library, ..rig.objects() };
+    let work = Work::GetEach { objects, block: GET, order };
     let outcome = rig.bare(network.clone(), work)?;
     Ok((values(outcome.p50, outcome.bytes, outcome.operations), Vec::new()))
 }

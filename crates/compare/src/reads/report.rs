@@ -65,11 +65,23 @@ fn of_matrix(results: &Results, to: &mut Section) {
 
 fn of_cpu(results: &Results, to: &mut Section) {
     to.begin("Processor seconds for a GiB, cold, loopback");
-    let mut table = columns(&["readers", "headrace", "its reader", "MB/s", "bare GETs", "MB/s", "ratio"]);
+    let mut table = columns(&[
+        "readers",
+        "headrace",
+        "its reader",
+        "MB/s",
+        "bare GETs",
+        "MB/s",
+        "ratio",
+        "by the HTTP library",
+        "MB/s",
+        "ratio",
+    ]);
     let part = Part::Cpu;
     for row in results.rows(part) {
         let ours = |name| results.value(part, row, cpu::OURS, name);
         let bare = |name| results.value(part, row, cpu::BARE, name);
+        let library = |name| results.value(part, row, cpu::LIBRARY, name);
         let times = ratio(ours(cpu::CPU), bare(cpu::CPU));
         to.ask(times.is_none_or(|times| times <= OF_BARE), || {
             format!("{row}: {} times a bare client, asked for is {OF_BARE}", shown(times))
@@ -82,6 +94,9 @@ fn of_cpu(results: &Results, to: &mut Section) {
             spread(bare(cpu::CPU)),
             spread(bare(cpu::RATE)),
             shown(times),
+            spread(library(cpu::CPU)),
+            spread(library(cpu::RATE)),
+            shown(ratio(ours(cpu::CPU), library(cpu::CPU))),
         ]);
     }
     to.table(&table);
@@ -89,8 +104,15 @@ fn of_cpu(results: &Results, to: &mut Section) {
 
 fn of_one_get(results: &Results, to: &mut Section) {
     to.begin("One random read, cold");
-    let mut table =
-        columns(&["network", "read of 4 KiB, ms", "fetched, bytes", "GET of 32 KiB, ms", "ratio"]);
+    let mut table = columns(&[
+        "network",
+        "read of 4 KiB, ms",
+        "fetched, bytes",
+        "GET of 32 KiB, ms",
+        "ratio",
+        "by the HTTP library, ms",
+        "ratio",
+    ]);
     let part = Part::OneGet;
     for row in results.rows(part) {
         let ours = |name| results.value(part, row, one_get::OURS, name);
@@ -103,7 +125,16 @@ fn of_one_get(results: &Results, to: &mut Section) {
         to.ask(fetched.is_none_or(|fetched| fetched.max <= FETCHED), || {
             format!("{row}: {} bytes fetched for a read, asked for are {FETCHED}", spread(fetched))
         });
-        table.row(vec![row.to_owned(), spread(median), spread(fetched), spread(get), shown(times)]);
+        let library = results.value(part, row, one_get::LIBRARY, one_get::MEDIAN);
+        table.row(vec![
+            row.to_owned(),
+            spread(median),
+            spread(fetched),
+            spread(get),
+            shown(times),
+            spread(library),
+            shown(ratio(median, library)),
+        ]);
     }
     to.table(&table);
 }

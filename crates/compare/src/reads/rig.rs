@@ -136,6 +136,7 @@ impl Rig {
             id: OBJECTS_ID,
             len: self.sizes.objects,
             each: OBJECT,
+            by_library: false,
         }
     }
 

@@ -20,8 +20,9 @@ use crate::content::Content;
 use crate::failure::{Context, Failure, Result};
 
 /// A client for a bucket on the server under test.
-pub fn store(endpoint: &str, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
+pub fn store(endpoint: &str, bucket: &str, by_library: bool) -> Result<Arc<dyn ObjectStore>> {
     let options = StoreOptions {
+        direct: !by_library,
         endpoint: Some(endpoint.to_owned()),
         region: Some("us-east-1".into()),
         access_key_id: Some(s3::ACCESS_KEY.into()),
@@ -184,7 +185,7 @@ fn client(objects: &Objects) -> Result<(Runtime, Arc<dyn ObjectStore>)> {
     let runtime = Runtime::new().context(|| "starting a runtime".into())?;
     let store = {
         let _inside = runtime.enter();
-        store(&objects.endpoint, &objects.bucket)?
+        store(&objects.endpoint, &objects.bucket, objects.by_library)?
     };
     Ok((runtime, store))
 }
@@ -202,6 +203,7 @@ mod tests {
             id: 1,
             len: 100,
             each: 40,
+            by_library: false,
         };
         assert_eq!(objects.at(0), ("x/0000".into(), 0));
         assert_eq!(objects.at(39), ("x/0000".into(), 39));

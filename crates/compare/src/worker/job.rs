@@ -195,6 +195,8 @@ pub struct Objects {
     pub len: u64,
     /// Bytes of each object; the last one may have fewer.
     pub each: u64,
+    /// Got through the HTTP library, as most clients do, and not in the way that Headrace has of its own.
+    pub by_library: bool,
 }
 
 impl Objects {

@@ -240,6 +240,7 @@ impl Rig {
             id: OBJECTS_ID,
             len,
             each,
+            by_library: false,
         }
     }
 

@@ -124,41 +124,26 @@ impl Reads {
             if mode == Mode::Ordered && self.endpoint.in_flight() > 0 {
                 return;
             }
-            let (part, usable) = (self.part_size(), self.usable());
+            let usable = self.usable();
             let has_room = |state: &&File| state.kept != Kept::No || state.len <= usable;
             let open = self.files.get(&file).filter(has_room).filter(|state| !state.handles.is_empty());
             let Some(state) = open else {
                 self.bought(file);
                 continue;
             };
-            let large = state.len > usable;
-            let part = match state.kept {
-                Kept::Yes { room } if large => {
-                    let taken = state.put_away.saturating_add(self.flying_of(file));
-                    // Several have room, but few small ones would take the disk as long.
-                    let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
-                    // It may last: those who read meanwhile keep half of the fetches. And what the disk does not take would come in vain.
-                    if self.endpoint.in_flight() > self.allowed() / 2 || taken.saturating_add(part) > room {
-                        // Others have no disk to wait for.
-                        others -= 1;
-                        if others == 0 {
-                            return;
-                        }
-                        self.buying.rotate_left(1);
-                        continue;
-                    }
-                    part
+            let (large, edge) = (state.len > usable, state.whole.edge.unwrap_or(state.len));
+            let Some(part) = self.part_of_whole(file, state) else {
+                // Others have no disk to wait for.
+                others -= 1;
+                if others == 0 {
+                    return;
                 }
-                _ => part,
+                self.buying.rotate_left(1);
+                continue;
             };
             // It may take longer than was thought, more than for what it is not given.
-            let edge = state.whole.edge.unwrap_or(state.len);
-            // Of a large one, what came before has been put away.
-            let there =
-                if state.kept != Kept::No { state.parts.bytes().max(edge) } else { state.parts.bytes() };
-            let missing = state.len.saturating_sub(there) / if large { 2 } else { 1 };
             let many = 2 * self.allowed() as u64;
-            if sent >= many && !state.whole.is_worth(missing, self.rate_whole(true), 0) {
+            if sent >= many && !self.is_still_worth(state) {
                 return;
             }
             self.clear(now, file, edge..(edge + 1).next_multiple_of(part));
@@ -189,6 +174,34 @@ impl Reads {
             }
             self.send(now, file, start, None);
         }
+    }
+
+    /// Bytes to fetch at once of a file that is bought; `None` while a large one has to wait.
+    fn part_of_whole(&self, file: FileId, state: &File) -> Option<u64> {
+        let part = self.part_size();
+        let Kept::Yes { room } = state.kept else { return Some(part) };
+        if state.len <= self.usable() {
+            return Some(part);
+        }
+        // It may last: those who read meanwhile keep half of the fetches.
+        if self.endpoint.in_flight() > self.allowed() / 2 {
+            return None;
+        }
+        // Several have room, but few small ones would take the disk as long. What the disk does not take would come in vain.
+        let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
+        let taken = state.put_away.saturating_add(self.flying_of(file));
+        (taken.saturating_add(part) <= room).then_some(part)
+    }
+
+    /// Whether the rest of a file that is bought is worth its price as it is now.
+    fn is_still_worth(&self, state: &File) -> bool {
+        let large = state.len > self.usable();
+        let parts = state.parts.bytes();
+        // Of a large one, what came before has been put away.
+        let there =
+            if state.kept != Kept::No { parts.max(state.whole.edge.unwrap_or(state.len)) } else { parts };
+        let missing = state.len.saturating_sub(there) / if large { 2 } else { 1 };
+        state.whole.is_worth(missing, self.rate_whole(true), 0)
     }
 
     /// Bytes of a file that are under way.

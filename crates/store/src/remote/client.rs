@@ -59,7 +59,7 @@ pub(super) fn build(
         keep_alive: KEEP_ALIVE,
         idle: IDLE_TIME,
     };
-    let direct = (here || !is_proxy_set())
+    let direct = (options.direct && (here || !is_proxy_set()))
         .then(|| Direct::new(tls, timing, IDLE_CONNECTIONS, HeaderValue::from_static(AGENT)));
     Ok(ObservedTransport::new(client, direct))
 }

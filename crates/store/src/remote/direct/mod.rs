@@ -167,9 +167,9 @@ impl Body {
                 Taken::More => {}
             }
             let Some(connection) = &mut self.connection else { return Ok(None) };
-            if self.buffer.capacity() - self.buffer.len() < CRAMPED {
-                let left = self.framing.left().and_then(|left| usize::try_from(left).ok());
-                let wanted = left.unwrap_or(PIECE).clamp(1, PIECE);
+            let left = self.framing.left().and_then(|left| usize::try_from(left).ok());
+            let wanted = left.unwrap_or(PIECE).clamp(1, PIECE);
+            if self.buffer.capacity() - self.buffer.len() < wanted.min(CRAMPED) {
                 match self.buffer.is_empty() {
                     true => self.buffer = BytesMut::with_capacity(wanted),
                     false => self.buffer.reserve(wanted),

@@ -135,7 +135,7 @@ fn reads_by_themselves_are_measured_and_leave_only_their_report() {
     let count = |part| samples.iter().filter(|sample| sample["part"] == part).count();
     // One, four and 32 streams, each with the default and at least three settings by hand.
     assert!(count("matrix") >= 3 * 4, "{results:#}");
-    assert_eq!((count("cpu"), count("one-get"), count("descriptors"), count("faults")), (2, 2, 4, 1));
+    assert_eq!((count("cpu"), count("one-get"), count("descriptors"), count("faults")), (3, 3, 4, 1));
     let hang = samples.iter().find(|sample| sample["part"] == "faults").unwrap();
     assert!(hang["values"]["faults"].as_f64().unwrap() >= 1.0, "a request met its fault: {hang:#}");
     assert_nothing_left(dir.path());

@@ -301,8 +301,8 @@ fn what_is_cached_while_its_reader_rests_is_one_stream_and_fetched_for_somebody(
     let told = format!(
         "{streams} streams; of {size} bytes {fetched} fetched, {wasted} in vain, {cached} cached; {hedged} hedged, {hung} hung, {given_up} given up"
     );
-    // What comes first may come as two.
-    assert!(streams <= 2.0 && fetched <= 1.02 * size && wasted <= 0.05 * size, "{told}");
+    // What comes first may come as two, of which one is given up with a fetch or two of several MiB.
+    assert!(streams <= 2.0 && fetched <= 1.05 * size && wasted <= 0.05 * size, "{told}");
     assert!(cached >= size / 2.0, "nothing is shown unless most is cached meanwhile: {told}");
     mounted.unmount();
 }

@@ -76,21 +76,21 @@ impl<O: Origin> Fetcher<O> {
         let (answer, answered) = oneshot::channel();
         let (outcome, waits) = {
             let mut inner = self.inner.lock();
-            let request = RequestId(inner.next_request);
-            if !inner.stopped {
-                inner.next_request += 1;
-                lent.request = Some(request);
-                let now = self.clock.now();
-                inner.open(now, file, handle, body, len);
-                inner.reads.kept(file, kept);
-                inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
-                inner.reads.read(now, file, handle, range, request);
+            if inner.stopped {
+                return Err(stopped());
             }
+            let request = RequestId(inner.next_request);
+            inner.next_request += 1;
+            lent.request = Some(request);
+            let now = self.clock.now();
+            inner.open(now, file, handle, body, len);
+            inner.reads.kept(file, kept);
+            inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
+            inner.reads.read(now, file, handle, range, request);
             (inner.settle(None), inner.waiting.contains_key(&request))
         };
         self.carry_out(outcome, if waits { Begin::Here } else { Begin::Elsewhere });
-        let mut pieces =
-            answered.await.map_err(|_| Error::Internal("the file system was stopped".to_owned()))??;
+        let mut pieces = answered.await.map_err(|_| stopped())??;
         if let Some(first) = pieces.first_mut() {
             lent.bytes = std::mem::take(first);
             *first = Bytes::from_owner(lent);
@@ -216,6 +216,10 @@ impl<O: Origin> Fetcher<O> {
             None => task.abort(),
         }
     }
+}
+
+fn stopped() -> Error {
+    Error::Internal("the file system was stopped".to_owned())
 }
 
 /// Where a fetch is begun.

@@ -176,6 +176,36 @@ async fn an_answer_counts_until_it_is_dropped() {
     rig.nothing_is_left().await;
 }
 
+/// In this runtime nothing that was spawned runs before the test waits.
+#[tokio::test]
+async fn who_waits_for_a_fetch_begins_it_and_nobody_else_does() {
+    let rig = Rig::new(16 * MIB, Duration::from_millis(5));
+    let begun = || rig.store.fetches.load(Ordering::SeqCst);
+    let (mut waited, mut had) = (0, 0);
+    for at in (0..24 * MIB).step_by(131_072) {
+        let (range, before) = (at..at + 131_072, begun());
+        let there = rig.fetcher.holds(10, &range);
+        let mut read = std::pin::pin!(rig.read(1, 1, range.clone()));
+        let got = match futures::poll!(&mut read) {
+            std::task::Poll::Ready(got) => got,
+            std::task::Poll::Pending => {
+                // It may be on its way already.
+                assert!(!there && begun() <= before + 1);
+                waited += begun() - before;
+                read.await
+            }
+        };
+        if there {
+            assert_eq!(begun(), before, "an answer does not wait for requests ahead of it");
+            had += 1;
+        }
+        assert!(got.unwrap() == bytes(1, range));
+    }
+    assert!(waited > 0 && had > 0, "{waited} {had}");
+    rig.fetcher.close(1);
+    rig.nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn readers_that_go_away_leave_nothing() {
     let rig = Rig::new(16 * MIB, Duration::from_millis(5));

@@ -24,13 +24,14 @@ pub struct Lending {
     own: u64,
     most: u64,
     lent: u64,
-    quiet_since: Option<Duration>,
+    /// Since when the lender has been idle, if it has; `None` inside: it has never been anything else.
+    quiet_since: Option<Option<Duration>>,
 }
 
 impl Lending {
     /// A borrower that has `own` bytes and can be lent `most` more.
     pub fn new(own: u64, most: u64) -> Lending {
-        Lending { own, most, lent: 0, quiet_since: Some(Duration::ZERO) }
+        Lending { own, most, lent: 0, quiet_since: Some(None) }
     }
 
     /// What holds from now on. `idle`: the lender uses nothing and nobody waits for it; `wanted`: the borrower has a use for more;
@@ -39,8 +40,12 @@ impl Lending {
         if !idle {
             self.quiet_since = None;
         }
-        let since = if idle { *self.quiet_since.get_or_insert(now) } else { now };
-        if idle && wanted && now.saturating_sub(since) >= QUIET {
+        let quiet = idle
+            && self
+                .quiet_since
+                .get_or_insert(Some(now))
+                .is_none_or(|since| now.saturating_sub(since) >= QUIET);
+        if quiet && wanted {
             self.lent = self.most;
             return Terms { limit: self.own + self.most, lent: self.lent };
         }
@@ -67,6 +72,12 @@ mod tests {
         let mut lending = Lending::new(30, 60);
         assert_eq!(lending.settle(600 * MS, true, false, 0), Terms { limit: 30, lent: 0 }, "nobody wants it");
         assert_eq!(lending.settle(600 * MS, true, true, 20), Terms { limit: 90, lent: 60 });
+        let at_first = Lending::new(30, 60).settle(Duration::ZERO, true, true, 0);
+        assert_eq!(
+            at_first,
+            Terms { limit: 90, lent: 60 },
+            "before anybody has written nobody is waited for"
+        );
         // The borrower gives back what it can, and the rest when it can.
         assert_eq!(lending.settle(601 * MS, false, true, 70), Terms { limit: 30, lent: 40 });
         assert_eq!(lending.settle(602 * MS, false, true, 31), Terms { limit: 30, lent: 1 });

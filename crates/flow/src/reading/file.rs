@@ -35,6 +35,10 @@ pub(super) struct File {
     pub streams: Streams,
     pub ahead: BTreeMap<StreamId, Ahead>,
     pub whole: Whole,
+    /// It is one of many that are read as if they were one.
+    pub together: bool,
+    /// It was read in a stream.
+    pub streamed: bool,
     pub kept: Kept,
     /// Bytes that have come for what keeps it since that was told.
     pub put_away: u64,
@@ -49,6 +53,8 @@ impl File {
             streams: Streams::new(tuning),
             ahead: BTreeMap::new(),
             whole: Whole::default(),
+            together: false,
+            streamed: false,
             kept: Kept::No,
             put_away: 0,
         }

@@ -3,7 +3,7 @@
 //! Reads are sorted into streams ([`crate::streams`]); what is ahead of a stream's reader is fetched as far as its window
 //! ([`crate::window`]) and its share of memory go; fetches are sent in turns over all streams, by offset within each, as many as the
 //! endpoint is known to make use of ([`crate::endpoint`]), in order if it likes that better ([`crate::order`]). What somebody waits for
-//! goes first. Reads that belong to no stream fetch what they ask for and little more, until the whole file is the cheaper way (`whole`).
+//! goes first. Reads that belong to no stream fetch what they ask for and little more, until the whole file is the cheaper way (`whole`, `together`).
 
 mod backlog;
 #[cfg(test)]
@@ -32,6 +32,9 @@ mod share_tests;
 mod size;
 #[cfg(test)]
 mod tests;
+mod together;
+#[cfg(test)]
+mod together_tests;
 #[cfg(test)]
 mod told_tests;
 mod tuning;

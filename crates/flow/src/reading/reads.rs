@@ -9,6 +9,7 @@ use super::backlog::Backlog;
 use super::file::File;
 use super::part::Part;
 use super::types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};
+use super::whole::Rent;
 use crate::backoff::Failure;
 use crate::endpoint::Endpoint;
 use crate::order::{Mode, Probe};
@@ -73,6 +74,8 @@ pub struct Reads {
     pub(super) ring: VecDeque<(FileId, StreamId)>,
     /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
     pub(super) buying: VecDeque<(FileId, u64)>,
+    /// What was paid for those that are read as if they were one.
+    pub(super) together: Rent,
     /// Nothing is hung before.
     pub(super) hung_at: Option<Duration>,
     /// Files that are worth to be fetched whole.
@@ -117,6 +120,7 @@ impl Reads {
             ring: VecDeque::new(),
             buying: VecDeque::new(),
             wide: 0,
+            together: Rent::default(),
             hung_at: None,
             retries: BTreeSet::new(),
             closing: Vec::new(),
@@ -150,6 +154,13 @@ impl Reads {
         }
     }
 
+    /// This open file is one of many that are read as if they were one, like the segments in which small files lie.
+    pub fn together(&mut self, file: FileId) {
+        if let Some(state) = self.files.get_mut(&file) {
+            state.together = true;
+        }
+    }
+
     /// A program reads. Sooner or later [`Action::Answer`] or [`Action::Fail`] follows; after the first, call [`Reads::taken`].
     pub fn read(
         &mut self,
@@ -180,6 +191,7 @@ impl Reads {
             let bytes = range.end - range.start;
             let (window, fixed) = (self.tuning.window, self.tuning.fixed);
             if let Some(state) = self.files.get_mut(&file) {
+                state.streamed = true;
                 let before = state.ahead.len();
                 if let Some(ahead) = state.ahead_of(placed.stream, window, part) {
                     let ready_for = ready_for.unwrap_or_default();

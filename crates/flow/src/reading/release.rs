@@ -202,6 +202,9 @@ impl Reads {
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
             self.wide -= u64::from(state.whole.wide);
+            if state.together {
+                self.forget_together();
+            }
         }
     }
 }

@@ -35,7 +35,8 @@ pub struct Tuning {
     pub reserve: u64,
     /// What was read of a part is released in pieces of at least so many bytes.
     pub trim: u64,
-    /// Reads must have waited in so many of 64 regions of a file before it is fetched whole.
+    /// Reads must have waited in so many of 64 regions of a file before it is fetched whole; half of that is enough while hardly any was in
+    /// one where another had been.
     pub regions: u32,
     /// Files that wait to be fetched whole, at most.
     pub buying: usize,

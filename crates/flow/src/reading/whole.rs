@@ -1,11 +1,14 @@
 //! Files that are read at random all over: fetched whole when that is cheaper than to go on as before.
 //!
-//! Nobody knows how many more reads will come, which is the ski rental problem: to buy as soon as the rent paid so far has come to the
-//! price costs at most twice of what is best (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988). The rent is the
-//! time in which somebody waited for bytes of the file that were not there; the price is the time that the rest of it will take.
+//! Nobody knows how many more reads will come, which is the ski rental problem: the rent is the time in which somebody waited for bytes of
+//! the file that were not there; the price is the time that all of it takes. To buy when the rent has come to the price costs at most twice
+//! of what is best (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988); to buy little by little, so that `(e^x - 1) /
+//! (e - 1)` is there when `x` of the price has been paid, e / (e - 1) times, which is the least there can be (Karlin, Manasse, McGeoch and
+//! Owicki, "Competitive randomized algorithms for nonuniform problems", 1994: their chance of having bought is the part that is bought
+//! here).
 //!
 //! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of it must have been paid for
-//! in bytes, too.
+//! in bytes, too. Many that are read as if they were one are in [`super::together`].
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,36 +24,21 @@ const REGIONS: u64 = 64;
 /// Of a file that is larger than memory one so-many-th must have been waited for: who reads that much gets at most so many times as much.
 const SHARE: u64 = 128;
 
-/// What was paid for one file.
+/// Time in which somebody waited.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Whole {
-    /// Regions in which a read has waited, a bit for each.
-    touched: u64,
-    /// Reads that wait, and since when what they wait for is not in `rent`.
+pub(super) struct Rent {
+    /// Reads that wait, and since when what they wait for is not in `paid`.
     waiting: u32,
     since: Duration,
     /// Time in which at least one waited.
-    rent: Duration,
-    /// Bytes fetched for those who waited.
-    fetched: u64,
-    /// Times that it was bought: the price doubles with each.
-    bought: u32,
-    /// It is being fetched, up to here.
-    edge: Option<u64>,
-    /// It was worth it once, so that memory is of use.
-    pub wide: bool,
+    pub paid: Duration,
 }
 
-impl Whole {
-    /// A read of `range`, in a file of `len` bytes, waits for bytes that no stream brings; so many are fetched for it.
-    pub(super) fn waits(&mut self, now: Duration, range: &Range<u64>, len: u64, fetched: u64) {
+impl Rent {
+    /// One begins to wait.
+    pub(super) fn waits(&mut self, now: Duration) {
         self.pay(now);
         self.waiting += 1;
-        self.fetched = self.fetched.saturating_add(fetched);
-        let region = |at: u64| (u128::from(at) * u128::from(REGIONS) / u128::from(len.max(1))).min(63) as u32;
-        for region in region(range.start)..=region(range.end.saturating_sub(1).max(range.start)) {
-            self.touched |= 1 << region;
-        }
     }
 
     /// One of them waits no longer.
@@ -61,15 +49,68 @@ impl Whole {
 
     fn pay(&mut self, now: Duration) {
         if self.waiting > 0 {
-            self.rent += now.saturating_sub(self.since);
+            self.paid += now.saturating_sub(self.since);
         }
         self.since = now;
     }
+}
 
-    /// Whether to buy what is `missing`, bytes, at `rate`, bytes per second: as much was paid, and not for one corner of the file.
-    fn is_worth(&self, missing: u64, rate: u64, regions: u32) -> bool {
-        let price = missing as f64 / rate.max(1) as f64 * f64::from(1u32 << self.bought.min(16));
-        self.touched.count_ones() >= regions.min(REGIONS as u32) && self.rent.as_secs_f64() >= price
+/// What was paid for one file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Whole {
+    /// Regions in which a read has waited, a bit for each.
+    touched: u64,
+    rent: Rent,
+    /// Reads that have waited.
+    pub reads: u32,
+    /// Bytes fetched for those who waited.
+    fetched: u64,
+    /// Times that it was bought: the price doubles with each.
+    bought: u32,
+    /// All of it has been paid for in another way.
+    pub prepaid: bool,
+    /// It is being fetched, up to here.
+    edge: Option<u64>,
+    /// It was worth it once, so that memory is of use.
+    pub wide: bool,
+}
+
+impl Whole {
+    /// A read of `range`, in a file of `len` bytes, waits for bytes that no stream brings; so many are fetched for it.
+    pub(super) fn waits(&mut self, now: Duration, range: &Range<u64>, len: u64, fetched: u64) {
+        self.rent.waits(now);
+        self.reads = self.reads.saturating_add(1);
+        self.fetched = self.fetched.saturating_add(fetched);
+        let region = |at: u64| (u128::from(at) * u128::from(REGIONS) / u128::from(len.max(1))).min(63) as u32;
+        for region in region(range.start)..=region(range.end.saturating_sub(1).max(range.start)) {
+            self.touched |= 1 << region;
+        }
+    }
+
+    /// Whether reads are all over the file, not in one corner of it: in many regions, or in half as many and hardly twice in one.
+    fn is_all_over(&self, regions: u32) -> bool {
+        let touched = self.touched.count_ones();
+        let again = self.reads.saturating_sub(touched);
+        touched >= regions || (touched >= regions / 2 && again <= touched / 8)
+    }
+
+    /// What so many bytes cost, seconds at `rate`, bytes per second.
+    pub(super) fn price(&self, bytes: u64, rate: u64) -> f64 {
+        bytes as f64 / rate.max(1) as f64 * f64::from(1u32 << self.bought.min(16))
+    }
+
+    /// How much of a file of `len` bytes that costs so much has been paid for, bytes.
+    fn paid_for(&self, len: u64, price: f64) -> u64 {
+        let paid = self.rent.paid.as_secs_f64();
+        if self.prepaid || paid >= price {
+            return len;
+        }
+        (len as f64 * (paid / price).exp_m1() / (std::f64::consts::E - 1.0)) as u64
+    }
+
+    /// Whether it is to be fetched whole, or was.
+    pub(super) fn is_buying(&self) -> bool {
+        self.edge.is_some()
     }
 }
 
@@ -80,31 +121,46 @@ impl Reads {
         let Some(state) = self.files.get_mut(&file) else { return };
         let fetched = range.end.next_multiple_of(grain) - range.start / grain * grain;
         state.whole.waits(now, range, state.len, fetched);
+        if state.together {
+            self.together.waits(now);
+        }
     }
 
     /// It was answered, or failed.
     pub(super) fn rent_paid(&mut self, now: Duration, file: FileId) {
         let Some(state) = self.files.get_mut(&file) else { return };
-        state.whole.waited(now);
+        state.whole.rent.waited(now);
+        if state.together {
+            self.together.waited(now);
+        }
+        let regions = self.tuning.regions.min(REGIONS as u32);
         if state.whole.edge.is_none()
-            && let missing = state.len.saturating_sub(state.parts.bytes())
-            && missing > 0
+            && state.whole.is_all_over(regions)
+            && state.parts.bytes() < state.len
             && self.buying.len() < self.tuning.buying.max(1)
-            && let (rate, usable) = (self.rate_whole(false), self.usable())
+            && let (rate, usable, part) = (self.rate_whole(false), self.usable(), self.part_size())
             && let Some(state) = self.files.get_mut(&file)
-            && state.whole.is_worth(missing, rate, self.tuning.regions)
+            && state.whole.paid_for(state.len, state.whole.price(state.len, rate)) >= part.min(state.len)
         {
             self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
             if state.len <= usable || (state.kept != Kept::No && state.whole.fetched >= state.len / SHARE) {
-                state.whole.edge = Some(0);
-                self.buying.push_back((file, 0));
+                self.begin_buying(file);
             }
+        }
+        self.buy_together(file);
+    }
+
+    /// All of a file is to be fetched, when it is its turn.
+    pub(super) fn begin_buying(&mut self, file: FileId) {
+        if let Some(state) = self.files.get_mut(&file) {
+            state.whole.edge = Some(0);
+            self.buying.push_back((file, 0));
         }
     }
 
     /// Bytes per second at which a whole file comes: as measured when much of one was just fetched; until then, by what is known of single
     /// fetches.
-    fn rate_whole(&self, measured: bool) -> u64 {
+    pub(super) fn rate_whole(&self, measured: bool) -> u64 {
         let part = self.part_size();
         // Where nothing but the latency is known, the transfer is taken to last as long again.
         let guess = || Some((part as f64 / self.endpoint.latency()?.as_secs_f64().max(1e-6) / 2.0) as u64);
@@ -132,8 +188,8 @@ impl Reads {
                 continue;
             };
             let (large, edge) = (state.len > usable, state.whole.edge.unwrap_or(state.len));
-            let Some(part) = self.part_of_whole(file, state) else {
-                // Others have no disk to wait for.
+            let Some(part) = self.part_of_whole(file, state, sent) else {
+                // Others may be paid for, and have no disk to wait for.
                 others -= 1;
                 if others == 0 {
                     return;
@@ -141,11 +197,6 @@ impl Reads {
                 self.buying.rotate_left(1);
                 continue;
             };
-            // It may take longer than was thought, more than for what it is not given.
-            let many = 2 * self.allowed() as u64;
-            if sent >= many && !self.is_still_worth(state) {
-                return;
-            }
             self.clear(now, file, edge..(edge + 1).next_multiple_of(part));
             let Some(state) = self.files.get(&file) else { continue };
             let Some(range) = state.parts.next_missing(edge, state.len, part) else {
@@ -176,11 +227,20 @@ impl Reads {
         }
     }
 
-    /// Bytes to fetch at once of a file that is bought; `None` while a large one has to wait.
-    fn part_of_whole(&self, file: FileId, state: &File) -> Option<u64> {
+    /// Bytes to fetch at once of a file that is bought, of which so many fetches were sent; `None` while it has to wait: for a disk, or for
+    /// more to be paid.
+    fn part_of_whole(&self, file: FileId, state: &File, sent: u64) -> Option<u64> {
         let part = self.part_size();
+        let large = state.len > self.usable();
+        // It may take longer than was thought. A large one is given half of what could be.
+        let measured = sent >= 2 * self.allowed() as u64;
+        let price = state.whole.price(state.len, self.rate_whole(measured))
+            / if measured && large { 2.0 } else { 1.0 };
+        if (state.whole.paid_for(state.len, price)..state.len).contains(&state.whole.edge?) {
+            return None;
+        }
         let Kept::Yes { room } = state.kept else { return Some(part) };
-        if state.len <= self.usable() {
+        if !large {
             return Some(part);
         }
         // It may last: those who read meanwhile keep half of the fetches.
@@ -191,17 +251,6 @@ impl Reads {
         let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
         let taken = state.put_away.saturating_add(self.flying_of(file));
         (taken.saturating_add(part) <= room).then_some(part)
-    }
-
-    /// Whether the rest of a file that is bought is worth its price as it is now.
-    fn is_still_worth(&self, state: &File) -> bool {
-        let large = state.len > self.usable();
-        let parts = state.parts.bytes();
-        // Of a large one, what came before has been put away.
-        let there =
-            if state.kept != Kept::No { parts.max(state.whole.edge.unwrap_or(state.len)) } else { parts };
-        let missing = state.len.saturating_sub(there) / if large { 2 } else { 1 };
-        state.whole.is_worth(missing, self.rate_whole(true), 0)
     }
 
     /// Bytes of a file that are under way.
@@ -231,8 +280,9 @@ impl Reads {
     fn bought(&mut self, file: FileId) {
         let sent = self.buying.pop_front().is_some_and(|(_, sent)| sent > 0);
         if let Some(state) = self.files.get_mut(&file) {
-            let Whole { waiting, since, bought, wide, .. } = state.whole;
-            state.whole = Whole { waiting, since, bought: bought + 1, wide, ..Whole::default() };
+            let Whole { rent, reads, bought, wide, .. } = state.whole;
+            let rent = Rent { paid: Duration::ZERO, ..rent };
+            state.whole = Whole { rent, reads, bought: bought + 1, wide, ..Whole::default() };
             self.stats.whole += u64::from(sent);
         }
     }

@@ -1,0 +1,62 @@
+//! Many files that are read as if they were one: the segments in which small files lie. Who reads small files at random reads a little of
+//! each segment, and none of them by itself would soon be worth to be fetched whole.
+//!
+//! So they are paid for, and bought, together, by the rule of [`super::whole`]. That a reader comes back to what he has read of, and did
+//! not just look into each, takes the place of regions: twice as many reads have waited as segments were read.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::file::File;
+use super::reads::Reads;
+use super::types::FileId;
+
+/// So many reads must have waited for each, on an average.
+const READS_EACH: usize = 2;
+
+impl Reads {
+    /// A read of `file` waits no longer: buys those that are read together if it was worth it, and there is room for them.
+    pub(super) fn buy_together(&mut self, file: FileId) {
+        if !self.files.get(&file).is_some_and(|state| state.together && !state.whole.is_buying()) {
+            return;
+        }
+        let rate = self.rate_whole(false);
+        let (mut files, mut reads, mut price, mut wanted) = (0, 0, 0.0, Vec::new());
+        // What was read in order is not missed.
+        let at_random = |state: &File| state.together && !state.streamed && state.whole.reads > 0;
+        for (file, state) in self.files.iter().filter(|(_, state)| at_random(state)) {
+            files += 1;
+            reads += state.whole.reads as usize;
+            let missing = state.len.saturating_sub(state.parts.bytes());
+            if missing > 0 && !state.whole.is_buying() {
+                price += state.whole.price(missing, rate);
+                wanted.push((state.whole.reads, *file));
+            }
+        }
+        let all_over = reads >= (self.tuning.regions as usize / 2).max(READS_EACH * files);
+        if !all_over || self.together.paid.as_secs_f64() < price {
+            return;
+        }
+        // What is read most comes first.
+        wanted.sort_by_key(|(reads, _)| Reverse(*reads));
+        let mut room = self.usable();
+        for (_, file) in wanted {
+            let Some(state) = self.files.get_mut(&file) else { continue };
+            self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
+            let fits = room.checked_sub(state.len);
+            if let Some(left) = fits.filter(|_| self.buying.len() < self.tuning.buying.max(1)) {
+                room = left;
+                state.whole.prepaid = true;
+                self.begin_buying(file);
+                self.together.paid = Duration::ZERO;
+            }
+        }
+    }
+
+    /// One of them is gone: with the last one goes what was paid.
+    pub(super) fn forget_together(&mut self) {
+        if !self.files.values().any(|state| state.together) {
+            self.together.paid = Duration::ZERO;
+        }
+    }
+}

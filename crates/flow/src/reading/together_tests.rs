@@ -1,0 +1,155 @@
+//! How files are fetched that are read as if they were one.
+
+use std::time::Duration;
+
+use super::driven::{Driven, KIB, MIB, limits};
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+/// Bytes of each file, and of a read.
+const LEN: u64 = 16 * MIB;
+const READ: u64 = 4 * KIB;
+
+/// Files 1 to `files` are open; fetches of a MiB, of which 10 may be under way.
+fn open(memory: u64, files: u64, together: bool) -> Driven {
+    let mut driven = Driven::fixed(limits(memory), 8 * MIB, 10, MIB);
+    for file in 1..=files {
+        driven.open(file, LEN);
+        if together {
+            driven.reads.together(FileId(file));
+        }
+    }
+    driven
+}
+
+/// The `n`th small read of a file, nowhere near others, of which what it asks for takes 20 ms. Answers which files are fetched that nobody waits for.
+fn read(driven: &mut Driven, file: u64, n: u64) -> Vec<u64> {
+    let at = n * 7 % 16 * MIB + (1 + n % 5) * 128 * KIB;
+    let request = driven.read(file, at..at + READ);
+    let sent = driven.sent();
+    assert!(sent.iter().all(|sent| !sent.ahead), "nothing but what is waited for: {sent:?}");
+    driven.pass(20 * MS);
+    sent.into_iter().for_each(|sent| driven.finish(sent.fetch));
+    driven.take(request);
+    let mut bought: Vec<u64> = driven.sent().into_iter().map(|sent| sent.file).collect();
+    bought.dedup();
+    bought
+}
+
+/// Reads file after file, a small read of each, until something is bought; after how many reads, and what.
+fn until_bought(driven: &mut Driven, files: u64, rounds: u64) -> Option<(u64, Vec<u64>)> {
+    for n in 0..rounds {
+        for file in 1..=files {
+            let bought = read(driven, file, n);
+            if !bought.is_empty() {
+                return Some((n * files + file, bought));
+            }
+        }
+    }
+    None
+}
+
+/// What is under way comes, and what is sent then; of which files.
+fn all_that_comes(driven: &mut Driven) -> Vec<u64> {
+    let mut files = Vec::new();
+    while !driven.flying.is_empty() {
+        let fetches: Vec<_> = driven.flying.keys().copied().collect();
+        files.extend(driven.flying.values().map(|(sent, _)| sent.file));
+        driven.pass(20 * MS);
+        fetches.into_iter().for_each(|fetch| driven.finish(fetch));
+        driven.sent();
+    }
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+#[test]
+fn readers_of_many_files_who_come_back_have_all_of_them_after_two_reads_of_each() {
+    let mut driven = open(1024 * MIB, 12, true);
+    let (reads, _) = until_bought(&mut driven, 12, 8).expect("it is worth it");
+    assert_eq!(reads, 24, "as many as are enough");
+    assert_eq!(all_that_comes(&mut driven), (1..=12).collect::<Vec<_>>());
+    assert_eq!(driven.reads.held(), 12 * LEN, "all is there");
+    let request = driven.read(7, 11 * MIB..11 * MIB + READ);
+    assert!(driven.is_answered(request), "and read at once");
+}
+
+#[test]
+fn others_are_paid_for_one_by_one() {
+    let mut driven = open(1024 * MIB, 12, false);
+    let (reads, bought) = until_bought(&mut driven, 12, 60).expect("it is worth it");
+    assert_eq!(bought.len(), 1, "{bought:?}");
+    assert!(reads > 80, "{reads}");
+}
+
+#[test]
+fn who_looks_once_into_each_of_many_files_gets_no_more_than_that() {
+    let mut driven = open(8192 * MIB, 300, true);
+    assert_eq!(until_bought(&mut driven, 300, 1), None);
+    assert!(driven.reads.stats().fetched <= 300 * 32 * KIB, "{:?}", driven.reads.stats());
+}
+
+#[test]
+fn one_that_comes_later_is_bought_when_its_own_price_is_paid() {
+    let mut driven = open(1024 * MIB, 12, true);
+    until_bought(&mut driven, 11, 8).expect("it is worth it");
+    all_that_comes(&mut driven);
+    let reads = (0..8).position(|n| !read(&mut driven, 12, n).is_empty());
+    // A fetch of 32 KiB takes 20 ms, as one of a MiB may: ten at a time bring 16 MiB in two times that.
+    assert!(matches!(reads, Some(1..=3)), "{reads:?}");
+    assert_eq!(all_that_comes(&mut driven), [12]);
+}
+
+#[test]
+fn of_what_memory_has_no_room_for_those_come_that_are_read_most() {
+    let mut driven = open(100 * MIB, 12, true);
+    // Files 3 and 9 once more than others.
+    read(&mut driven, 3, 12);
+    read(&mut driven, 9, 12);
+    let (_, first) = until_bought(&mut driven, 12, 8).expect("it is worth it");
+    let room = (driven.reads.usable() / LEN) as usize;
+    assert!((2..8).contains(&room) && first.iter().all(|file| [3, 9].contains(file)), "{room}, {first:?}");
+    let came = all_that_comes(&mut driven);
+    assert!(came.len() <= room && came.contains(&3) && came.contains(&9), "{room}, {came:?}");
+    assert!(driven.reads.held() <= 100 * MIB);
+}
+
+#[test]
+fn what_was_read_in_order_is_not_fetched_again() {
+    let mut driven = open(1024 * MIB, 12, true);
+    for n in 0..64 {
+        driven.whole(1, n * 256 * KIB..(n + 1) * 256 * KIB, MS);
+        driven.settle(MS);
+    }
+    driven.sent();
+    assert_eq!(driven.reads.held(), 0, "it was read, and is gone");
+    let before = driven.reads.stats().fetched;
+    for n in 0..8 {
+        for file in 2..=12 {
+            if !read(&mut driven, file, n).is_empty() {
+                assert_eq!(all_that_comes(&mut driven), (2..=12).collect::<Vec<_>>());
+                assert!(driven.reads.stats().fetched - before <= 11 * (LEN + MIB));
+                return;
+            }
+        }
+    }
+    panic!("it is never worth it")
+}
+
+#[test]
+fn when_the_last_of_them_is_closed_all_is_as_at_first() {
+    let mut driven = open(1024 * MIB, 12, true);
+    for round in 0..3 {
+        // One read less than is enough.
+        for at in 0..23 {
+            assert_eq!(read(&mut driven, at % 12 + 1, at / 12), [0u64; 0], "{round}, {at}");
+        }
+        (1..=12).for_each(|file| driven.close(file));
+        assert_eq!(driven.reads.together.paid, Duration::ZERO);
+        for file in 1..=12 {
+            driven.open(file, LEN);
+            driven.reads.together(FileId(file));
+        }
+    }
+}

@@ -194,6 +194,12 @@ impl Limit {
         }
         self.round.advance(now, self.in_flight, self.streaming);
         self.in_flight += 1;
+        // What was measured while readers wanted less would only be passed over, and this round with it.
+        let first = matches!(self.phase, Phase::Grow { before: None, .. });
+        let fills = first && self.round.settled && self.in_flight == self.allowed();
+        if fills && self.round.mean_level(now).is_some_and(|level| level < self.allowed() as f64 / 2.0) {
+            self.round = self.round.next(now);
+        }
     }
 
     /// Fetches that are sent now have about so many bytes. Of larger ones fewer are needed: those that are found to be needed by trials

@@ -94,6 +94,12 @@ impl Round {
         self.counted_to = self.counted_to.max(now);
     }
 
+    /// Fetches in flight since bytes count, on average; `None` before.
+    pub fn mean_level(&self, now: Duration) -> Option<f64> {
+        let elapsed = now.saturating_sub(self.from).as_secs_f64();
+        (elapsed > 0.0).then(|| self.area / elapsed)
+    }
+
     pub fn delivered(&mut self, now: Duration, bytes: u64) {
         if now >= self.from {
             self.bytes = self.bytes.saturating_add(bytes);

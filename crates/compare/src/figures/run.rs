@@ -74,6 +74,12 @@ impl<'a, P: PartName> Run<'a, P> {
         (self.results.server, self.results.headrace) = (server, headrace);
     }
 
+    /// Whose figures are to be taken in a row, in turns: another one begins each time.
+    pub fn in_turns<T>(&mut self, contenders: &mut [T], turn: usize) {
+        contenders.rotate_left(turn % contenders.len().max(1));
+        self.expect(contenders.len());
+    }
+
     /// So many figures more are to be taken.
     pub fn expect(&mut self, figures: usize) {
         self.expected += figures;

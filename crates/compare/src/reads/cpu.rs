@@ -34,9 +34,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     for repetition in run.repetitions(Part::Cpu) {
         for (row, streams) in ROWS.into_iter().filter(|(row, _)| run.wants(row)).collect::<Vec<_>>() {
             let mut all = [OURS, BARE, LIBRARY];
-            run.expect(all.len());
-            let turn = repetition as usize % all.len();
-            all.rotate_left(turn);
+            run.in_turns(&mut all, repetition as usize);
             for contender in all {
                 let place = Place { part: Part::Cpu, row, contender, repetition };
                 run.take(place, || match contender {

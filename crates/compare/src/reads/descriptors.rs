@@ -28,9 +28,8 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
                 if !run.wants(&row) {
                     continue;
                 }
-                run.expect(2);
                 let mut both = [(ONE, Access::Pread), (APART, Access::PreadApart)];
-                both.rotate_left(repetition as usize % 2);
+                run.in_turns(&mut both, repetition as usize);
                 for (contender, access) in both {
                     let place = Place { part: Part::Descriptors, row: &row, contender, repetition };
                     run.take(place, || read(rig, conditions, streams, access));

@@ -32,10 +32,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
             }
             let mut contenders = vec![DEFAULT.to_owned()];
             contenders.extend(hands);
-            // Another one begins each time.
-            let turn = (repetition as usize + n) % contenders.len();
-            contenders.rotate_left(turn);
-            run.expect(contenders.len());
+            run.in_turns(&mut contenders, repetition as usize + n);
             for contender in contenders {
                 let place = Place { part: Part::Matrix, row: &name, contender: &contender, repetition };
                 run.take(place, || read(rig, cell, &contender));

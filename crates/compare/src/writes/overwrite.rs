@@ -47,9 +47,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
                 subjects.push(Box::new(Native));
             }
             subjects.retain(|subject| run.wants_contender(subject.name()));
-            let turn = repetition as usize % subjects.len().max(1);
-            subjects.rotate_left(turn);
-            run.expect(subjects.len());
+            run.in_turns(&mut subjects, repetition as usize);
             for subject in &subjects {
                 let (row, contender) = (network.name(), subject.name());
                 let place = Place { part: Part::Overwrite, row, contender, repetition };

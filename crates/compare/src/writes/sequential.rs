@@ -45,9 +45,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
             contenders
                 .extend(bares.into_iter().map(|connections| (bare_name(connections), Some(connections))));
             contenders.retain(|(name, _)| run.wants_contender(name));
-            let turn = (repetition as usize + n) % contenders.len().max(1);
-            contenders.rotate_left(turn);
-            run.expect(contenders.len());
+            run.in_turns(&mut contenders, repetition as usize + n);
             for (contender, connections) in contenders {
                 let place = Place { part: Part::Sequential, row, contender: &contender, repetition };
                 run.take(place, || match connections {

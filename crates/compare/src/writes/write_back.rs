@@ -39,9 +39,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
             let mut subjects: Vec<Box<dyn Subject>> =
                 vec![headrace_with(vec!["--writeback".into()]), Box::new(Native)];
             subjects.retain(|subject| run.wants_contender(subject.name()));
-            let turn = repetition as usize % subjects.len().max(1);
-            subjects.rotate_left(turn);
-            run.expect(subjects.len());
+            run.in_turns(&mut subjects, repetition as usize);
             for subject in &subjects {
                 let place = Place { part: Part::WriteBack, row, contender: subject.name(), repetition };
                 run.take(place, || written(rig, subject.as_ref(), *row == RANDOM));

@@ -217,10 +217,10 @@ fn numbers_that_were_set_by_hand_put_nothing_off() {
     assert_eq!((driven.cancelled.len(), room(&driven)), (0, None));
 }
 
-/// 32 fetches at once from the first on, of 2 MiB at most.
+/// 32 fetches at once from the first on, and not many more, of 2 MiB at most.
 fn wide() -> Driven {
     let mut tuning = Tuning::default();
-    tuning.endpoint.limit.first = 32.0;
+    (tuning.endpoint.limit.first, tuning.endpoint.limit.grow) = (32.0, 0.1);
     Driven::tuned(tuning, Limits { request_max: 2 * MIB, ..limits(256 * MIB) })
 }
 

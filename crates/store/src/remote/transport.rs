@@ -74,7 +74,8 @@ impl ObservedTransport {
     async fn send(
         &self,
         request: Request<Buffer>,
-        asked: Option<(u64, u64)>,
+        server: Option<&str>,
+        asked: Option<Asked>,
         progress: &Arc<Progress>,
     ) -> opendal::Result<Response<HttpBody>> {
         if request.body().len() > upload::OBSERVED {
@@ -83,8 +84,8 @@ impl ObservedTransport {
         let is_plain = request.method() == Method::GET
             && request.body().is_empty()
             && request.extensions().get::<HttpRedirect>().is_none();
-        if let (Some(direct), Some((first, last)), true) = (&self.direct, asked, is_plain)
-            && let Some(answer) = direct.fetch(&request, last.saturating_sub(first).saturating_add(1)).await?
+        if let (Some(direct), Some(server), Some(asked), true) = (&self.direct, server, asked, is_plain)
+            && let Some(answer) = direct.fetch(server, &request, asked.bytes()).await?
         {
             return Ok(answer);
         }
@@ -99,14 +100,15 @@ impl HttpTransport for ObservedTransport {
             let host = host.port().map_or(host.host().to_owned(), |port| format!("{}:{port}", host.host()));
             format!("{scheme}://{host}")
         });
-        let asked = request.headers().get(RANGE).and_then(|range| range.to_str().ok()).and_then(parse_range);
+        let asked = request.headers().get(RANGE).and_then(|range| range.to_str().ok()).and_then(Asked::parse);
         let deleting = request.method() == Method::DELETE;
         let progress = EXCHANGE.try_with(|exchange| Arc::clone(&exchange.lock().progress)).ok();
         let progress = progress.unwrap_or_else(|| Arc::new(Progress::default()));
-        note(|exchange| *exchange = Exchange { server, ..Exchange::new(Arc::clone(&progress)) });
+        let noted = Exchange { server: server.clone(), ..Exchange::new(Arc::clone(&progress)) };
+        note(|exchange| *exchange = noted);
 
         progress.ask();
-        let response = self.send(request, asked, &progress).await?;
+        let response = self.send(request, server.as_deref(), asked, &progress).await?;
         progress.answer();
         let (parts, body) = response.into_parts();
         let body = body.map_inner(move |body| {
@@ -180,26 +182,38 @@ pub(super) fn is_unknown_caller(code: &str) -> bool {
         || code.contains("AccessKey")
 }
 
-/// First and last byte of a `Range: bytes=first-last`.
-fn parse_range(range: &str) -> Option<(u64, u64)> {
-    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
-    Some((first.parse().ok()?, last.parse().ok()?))
+/// What a `Range: bytes=first-last` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    first: u64,
+    last: u64,
 }
 
-/// Whether an answer holds the bytes asked for, first to last. A server that ignores ranges sends all, from the start.
-fn range_fault((first, last): (u64, u64), status: StatusCode, headers: &HeaderMap) -> Option<RangeFault> {
+impl Asked {
+    fn parse(range: &str) -> Option<Asked> {
+        let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+        Some(Asked { first: first.parse().ok()?, last: last.parse().ok()? })
+    }
+
+    fn bytes(self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
+}
+
+/// Whether an answer holds the bytes asked for. A server that ignores ranges sends all, from the start.
+fn range_fault(asked: Asked, status: StatusCode, headers: &HeaderMap) -> Option<RangeFault> {
     let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     let begin = match status {
         // Some servers leave the header out of a right answer; the checksums above us have the last word.
         StatusCode::PARTIAL_CONTENT => text(CONTENT_RANGE)
             .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.trim().parse().ok())
-            .unwrap_or(first),
+            .unwrap_or(asked.first),
         _ => 0,
     };
-    if begin != first {
+    if begin != asked.first {
         return Some(RangeFault::Elsewhere);
     }
-    let asked = last.saturating_sub(first).saturating_add(1);
+    let asked = asked.bytes();
     let announced = text(CONTENT_LENGTH).and_then(|length| length.parse().ok()).unwrap_or(asked);
     (announced != asked).then_some(RangeFault::Length(asked, announced))
 }
@@ -261,7 +275,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_RANGE, range.parse().unwrap());
             headers.insert(CONTENT_LENGTH, length.parse().unwrap());
-            range_fault(parse_range("bytes=10-19").unwrap(), status, &headers)
+            range_fault(Asked { first: 10, last: 19 }, status, &headers)
         };
         let partial = StatusCode::PARTIAL_CONTENT;
         assert_eq!(fault(partial, "bytes 10-19/30", "10"), None);
@@ -273,7 +287,8 @@ mod tests {
             Some(RangeFault::Elsewhere),
             "the whole object in place of a range"
         );
-        assert_eq!(range_fault((0, 9), StatusCode::OK, &HeaderMap::new()), None);
-        assert_eq!(parse_range("bytes=5-"), None);
+        assert_eq!(range_fault(Asked { first: 0, last: 9 }, StatusCode::OK, &HeaderMap::new()), None);
+        assert_eq!(Asked::parse("bytes=10-19").map(|asked| (asked.first, asked.bytes())), Some((10, 10)));
+        assert_eq!(Asked::parse("bytes=5-"), None);
     }
 }

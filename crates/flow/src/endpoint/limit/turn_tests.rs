@@ -94,6 +94,29 @@ fn where_fetches_are_slow_a_round_is_over_after_a_while_and_two_latencies_if_any
 }
 
 #[test]
+fn the_first_search_measures_from_when_readers_want_as_much_as_is_allowed() {
+    // So many are under way for 100 ms; then one after the other is sent until there are so many.
+    let began = |phase, few: usize, many: usize| {
+        let mut limit = Limit { in_flight: few, ..trying(8.0, 8.0, phase) };
+        for _ in few..many {
+            limit.started(NOW + 100 * MS);
+        }
+        limit.round.began - NOW
+    };
+    let first = Phase::Grow { back: 8.0, before: None, first: true };
+    assert_eq!(began(first, 1, 8), 100 * MS);
+    assert_eq!(began(first, 3, 8), 100 * MS);
+    assert_eq!(began(first, 1, 7), Duration::ZERO, "they do not");
+    assert_eq!(began(first, 4, 8), Duration::ZERO, "they did for half of what is allowed: that counts");
+    assert_eq!(began(first, 8, 9), Duration::ZERO, "they have, all the time");
+    assert_eq!(
+        began(Phase::Grow { back: 8.0, before: Some(round(4.0, 1.0)), first: true }, 1, 8),
+        Duration::ZERO
+    );
+    assert_eq!(began(Phase::Hold, 1, 8), Duration::ZERO);
+}
+
+#[test]
 fn a_lower_level_that_is_not_reached_in_two_fetches_time_was_not_tried() {
     let unsettled = |phase, duration: Duration| {
         let mut limit = Limit { duration: Some(duration.as_secs_f64()), ..resting(100.0) };

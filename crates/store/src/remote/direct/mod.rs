@@ -71,19 +71,20 @@ impl Direct {
         }
     }
 
-    /// Sends a GET of `expected` bytes. `None` if the answer sends us elsewhere, which is the HTTP library's to follow.
+    /// Sends a GET of `expected` bytes to a server. `None` if the answer sends us elsewhere, which is the HTTP library's to follow.
     pub(super) async fn fetch(
         &self,
+        server: &str,
         request: &Request<Buffer>,
         expected: u64,
     ) -> opendal::Result<Option<Response<HttpBody>>> {
         let uri = request.uri();
-        let (origin, host) = origin(uri).ok_or_else(|| fault("the request's URL has no host"))?;
-        let host = request.headers().get(HOST).cloned().unwrap_or(host);
+        let host = request.headers().get(HOST).cloned().or_else(|| host(uri));
+        let host = host.ok_or_else(|| fault("the request's URL has no host"))?;
         let asked = head::request(uri, &host, &self.agent, request.headers());
         let room = usize::try_from(expected).unwrap_or(PIECE).saturating_add(HEAD).min(PIECE);
         loop {
-            let (mut connection, used) = match self.pool.take(&origin) {
+            let (mut connection, used) = match self.pool.take(server) {
                 Some(connection) => (connection, true),
                 None => (self.connector.connect(uri).await.map_err(unreachable)?, false),
             };
@@ -99,7 +100,7 @@ impl Direct {
             }
             let Head { status, version, headers, framing, keeps } = head;
             let length = framing.length();
-            let home = keeps.then(|| (Arc::clone(&self.pool), origin));
+            let home = keeps.then(|| (Arc::clone(&self.pool), server.to_owned()));
             let body = Body { connection: Some(connection), buffer, framing, home };
             let pieces = futures::stream::try_unfold(body, Body::next);
             let mut answer = Response::new(HttpBody::new(Box::pin(pieces), length));
@@ -110,16 +111,15 @@ impl Direct {
     }
 }
 
-/// Server of a URL, and what to call it in the `Host` header.
-fn origin(uri: &Uri) -> Option<(String, HeaderValue)> {
+/// What `Host` says of a URL: the port only if it is another than the scheme's.
+fn host(uri: &Uri) -> Option<HeaderValue> {
     let (scheme, authority) = uri.scheme().zip(uri.authority())?;
     let usual = if *scheme == Scheme::HTTPS { 443 } else { 80 };
     let host = match authority.port_u16() {
         Some(port) if port != usual => format!("{}:{port}", authority.host()),
         _ => authority.host().to_owned(),
     };
-    let name = HeaderValue::try_from(&host).ok()?;
-    Some((format!("{scheme}://{host}"), name))
+    HeaderValue::try_from(host).ok()
 }
 
 /// Sends a request and reads the head of the answer; what came after it is left in `buffer`.
@@ -217,15 +217,14 @@ mod tests {
     #[test]
     fn the_usual_port_is_not_named() {
         for (uri, expected) in [
-            ("http://host/b/k", ("http://host", "host")),
-            ("http://host:80/", ("http://host", "host")),
-            ("https://host:443/", ("https://host", "host")),
-            ("https://host:80/", ("https://host:80", "host:80")),
-            ("http://[::1]:9000/", ("http://[::1]:9000", "[::1]:9000")),
+            ("http://host/b/k", "host"),
+            ("http://host:80/", "host"),
+            ("https://host:443/", "host"),
+            ("https://host:80/", "host:80"),
+            ("http://[::1]:9000/", "[::1]:9000"),
         ] {
-            let (origin, host) = origin(&uri.parse().unwrap()).unwrap();
-            assert_eq!((origin.as_str(), host.to_str().unwrap()), expected);
+            assert_eq!(host(&uri.parse().unwrap()).unwrap(), expected);
         }
-        assert!(origin(&"/path".parse().unwrap()).is_none());
+        assert!(host(&"/path".parse().unwrap()).is_none());
     }
 }

@@ -156,6 +156,61 @@ fn a_file_larger_than_memory_that_is_read_all_over_comes_onto_the_local_disk() {
     }
 }
 
+/// What was written is packed into segments, but for so many bytes.
+fn packed(mounted: &Mounted<'_>, but: usize) {
+    File::open(mounted.path()).unwrap().sync_all().unwrap();
+    // What fills a segment is packed at once.
+    let began = Instant::now();
+    while figure(mounted, "headrace_inline_bytes") > but as f64 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is packed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// They lie in more segments than memory has room for, and each of them is read here and there.
+#[test]
+fn small_files_read_in_any_order_come_by_their_segments_onto_the_local_disk() {
+    if native_only() {
+        return;
+    }
+    const FILES: u64 = 8000;
+    const SIZE: usize = 16 << 10;
+    let all = (FILES as usize * SIZE) as f64;
+    let volume = TestVolume::with_format(Backing::S3, &["--segment-size", "8M"]);
+    let options = MountOptions::default().option("memory=64MiB").arg("--cache-size").arg("1GiB");
+    let mounted = volume.mount_with(&options);
+    let path = |mounted: &Mounted<'_>, n: u64| mounted.join(format!("d{:02}/f{n:04}", n / 100));
+    for n in 0..FILES {
+        if n % 100 == 0 {
+            std::fs::create_dir(mounted.join(format!("d{:02}", n / 100))).unwrap();
+        }
+        std::fs::write(path(&mounted, n), pattern(n, SIZE)).unwrap();
+    }
+    packed(&mounted, 8 * MIB);
+    let mounted = mounted.remount();
+    let (mut order, mut rng): (Vec<u64>, Rng) = ((0..FILES).collect(), Rng::new(3));
+    order.sort_by_cached_key(|_| rng.next_u64());
+    let read = |n: u64| {
+        let found = std::fs::read(path(&mounted, n)).unwrap();
+        same(&format!("f{n:04}"), &found, &pattern(n, SIZE));
+    };
+    let requests = || figure(&mounted, "headrace_store_requests_total");
+    let received = || figure(&mounted, "headrace_store_received_bytes_total");
+    let before = (requests(), received());
+    order.iter().for_each(|n| read(*n));
+    let (asked, came) = (requests() - before.0, received() - before.1);
+    assert!(came <= 2.0 * all, "{came} bytes came of {all}");
+    assert!(asked <= FILES as f64 / 8.0, "{asked} requests for {FILES} files");
+    assert!(figure(&mounted, "headrace_read_whole_files_total") >= 8.0);
+    // By now they are on the disk.
+    std::thread::sleep(Duration::from_secs(1));
+    let before = received();
+    order.iter().rev().step_by(4).for_each(|n| read(*n));
+    let came = received() - before;
+    assert!(came <= 0.1 * all, "{came} bytes came of what is here");
+    mounted.unmount();
+}
+
 #[test]
 fn small_files_read_in_order_come_ahead_of_their_reader() {
     if native_only() {
@@ -168,13 +223,7 @@ fn small_files_read_in_order_come_ahead_of_their_reader() {
     for n in 0..FILES {
         std::fs::write(mounted.join(format!("f{n:04}")), pattern(n, SIZE)).unwrap();
     }
-    File::open(mounted.path()).unwrap().sync_all().unwrap();
-    // What fills a segment is packed at once.
-    let began = Instant::now();
-    while figure(&mounted, "headrace_inline_bytes") > (6 * MIB) as f64 {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing is packed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    packed(&mounted, 6 * MIB);
     let mounted = mounted.remount();
     let requests = || figure(&mounted, "headrace_store_requests_total");
     let before = requests();

@@ -76,6 +76,9 @@ pub struct Reads {
     pub(super) buying: VecDeque<(FileId, u64)>,
     /// What was paid for those that are read as if they were one.
     pub(super) together: Rent,
+    /// What a disk takes of them, as it was told last, and what it was given of all of them since.
+    pub(super) kept_together: Kept,
+    pub(super) put_away_together: u64,
     /// Nothing is hung before.
     pub(super) hung_at: Option<Duration>,
     /// Files that are worth to be fetched whole.
@@ -121,6 +124,8 @@ impl Reads {
             buying: VecDeque::new(),
             wide: 0,
             together: Rent::default(),
+            kept_together: Kept::No,
+            put_away_together: 0,
             hung_at: None,
             retries: BTreeSet::new(),
             closing: Vec::new(),
@@ -151,6 +156,9 @@ impl Reads {
     pub fn kept(&mut self, file: FileId, kept: Kept) {
         if let Some(state) = self.files.get_mut(&file) {
             (state.kept, state.put_away) = (kept, 0);
+            if state.together {
+                (self.kept_together, self.put_away_together) = (kept, 0);
+            }
         }
     }
 
@@ -293,6 +301,9 @@ impl Reads {
                 self.old.push_back((file, start));
                 if let Some(state) = self.files.get_mut(&file) {
                     state.put_away = state.put_away.saturating_add(len);
+                    if state.together {
+                        self.put_away_together = self.put_away_together.saturating_add(len);
+                    }
                 }
             }
             self.release_if_used_up(file, start);

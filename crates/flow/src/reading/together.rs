@@ -1,15 +1,16 @@
 //! Many files that are read as if they were one: the segments in which small files lie. Who reads small files at random reads a little of
 //! each segment, and none of them by itself would soon be worth to be fetched whole.
 //!
-//! So they are paid for, and bought, together, by the rule of [`super::whole`]. That a reader comes back to what he has read of, and did
-//! not just look into each, takes the place of regions: twice as many reads have waited as segments were read.
+//! So they are paid for, and bought, together: when the rent has come to the price (see [`super::whole`]). That a reader comes back to what
+//! he has read of, and did not just look into each, takes the place of regions: twice as many reads have waited as segments were read. What
+//! memory has no room for comes as well, if it is kept on a local disk.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::file::File;
 use super::reads::Reads;
-use super::types::FileId;
+use super::types::{FileId, Kept};
 
 /// So many reads must have waited for each, on an average.
 const READS_EACH: usize = 2;
@@ -21,7 +22,7 @@ impl Reads {
             return;
         }
         let rate = self.rate_whole(false);
-        let (mut files, mut reads, mut price, mut wanted) = (0, 0, 0.0, Vec::new());
+        let (mut files, mut reads, mut bytes, mut price, mut wanted) = (0, 0, 0, 0.0, Vec::new());
         // What was read in order is not missed.
         let at_random = |state: &File| state.together && !state.streamed && state.whole.reads > 0;
         for (file, state) in self.files.iter().filter(|(_, state)| at_random(state)) {
@@ -29,6 +30,7 @@ impl Reads {
             reads += state.whole.reads as usize;
             let missing = state.len.saturating_sub(state.parts.bytes());
             if missing > 0 && !state.whole.is_buying() {
+                bytes += state.len;
                 price += state.whole.price(missing, rate);
                 wanted.push((state.whole.reads, *file));
             }
@@ -39,18 +41,29 @@ impl Reads {
         }
         // What is read most comes first.
         wanted.sort_by_key(|(reads, _)| Reverse(*reads));
-        let mut room = self.usable();
+        let room_for_all = self.usable();
+        let mut room = room_for_all;
+        let mut cost = 0.0;
         for (_, file) in wanted {
             let Some(state) = self.files.get_mut(&file) else { continue };
             self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
-            let fits = room.checked_sub(state.len);
-            if let Some(left) = fits.filter(|_| self.buying.len() < self.tuning.buying.max(1)) {
-                room = left;
-                state.whole.prepaid = true;
-                self.begin_buying(file);
-                self.together.paid = Duration::ZERO;
-            }
+            // Those before would have to make room for those that follow.
+            let beyond = bytes > room_for_all && state.kept != Kept::No;
+            let left = if beyond { Some(room) } else { room.checked_sub(state.len) };
+            let Some(left) = left.filter(|_| self.buying.len() < self.tuning.buying.max(1)) else { continue };
+            room = left;
+            (state.whole.prepaid, state.whole.beyond) = (true, beyond);
+            cost += state.whole.price(state.len.saturating_sub(state.parts.bytes()), rate);
+            self.begin_buying(file);
         }
+        self.together.paid = self.together.paid.saturating_sub(Duration::from_secs_f64(cost));
+    }
+
+    /// What a disk has been given of them since it was told how much it takes, bytes, or will be.
+    pub(super) fn taken_together(&self) -> u64 {
+        let beyond = self.files.iter().filter(|(_, state)| state.whole.beyond);
+        let flying: u64 = beyond.map(|(file, _)| self.flying_of(*file)).sum();
+        self.put_away_together.saturating_add(flying)
     }
 
     /// One of them is gone: with the last one goes what was paid.

@@ -1,5 +1,6 @@
 //! How files are fetched that are read as if they were one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::driven::{Driven, KIB, MIB, limits};
@@ -49,19 +50,23 @@ fn until_bought(driven: &mut Driven, files: u64, rounds: u64) -> Option<(u64, Ve
     None
 }
 
+/// What is under way comes; of which files that is.
+fn all_under_way(driven: &mut Driven) -> Vec<u64> {
+    let fetches: Vec<_> = driven.flying.keys().copied().collect();
+    let files = driven.flying.values().map(|(sent, _)| sent.file).collect();
+    driven.pass(20 * MS);
+    fetches.into_iter().for_each(|fetch| driven.finish(fetch));
+    driven.sent();
+    files
+}
+
 /// What is under way comes, and what is sent then; of which files.
 fn all_that_comes(driven: &mut Driven) -> Vec<u64> {
-    let mut files = Vec::new();
+    let mut files = BTreeSet::new();
     while !driven.flying.is_empty() {
-        let fetches: Vec<_> = driven.flying.keys().copied().collect();
-        files.extend(driven.flying.values().map(|(sent, _)| sent.file));
-        driven.pass(20 * MS);
-        fetches.into_iter().for_each(|fetch| driven.finish(fetch));
-        driven.sent();
+        files.extend(all_under_way(driven));
     }
-    files.sort_unstable();
-    files.dedup();
-    files
+    files.into_iter().collect()
 }
 
 #[test]
@@ -113,6 +118,37 @@ fn of_what_memory_has_no_room_for_those_come_that_are_read_most() {
     let came = all_that_comes(&mut driven);
     assert!(came.len() <= room && came.contains(&3) && came.contains(&9), "{room}, {came:?}");
     assert!(driven.reads.held() <= 100 * MIB);
+}
+
+#[test]
+fn what_memory_has_no_room_for_comes_as_well_if_a_disk_keeps_it() {
+    let mut driven = open(100 * MIB, 24, true);
+    for file in 1..=24 {
+        driven.reads.kept(FileId(file), Kept::Yes { room: u64::MAX });
+    }
+    let (reads, _) = until_bought(&mut driven, 24, 8).expect("it is worth it");
+    assert!(reads <= 60, "{reads}");
+    let (mut files, mut most) = (BTreeSet::new(), 0);
+    while !driven.flying.is_empty() {
+        assert!(driven.reads.held() <= 100 * MIB);
+        most = most.max(driven.flying.len());
+        files.extend(all_under_way(&mut driven));
+    }
+    assert_eq!(files, (1..=24).collect());
+    assert_eq!(most, 6, "who reads meanwhile keeps half of the fetches, but for one");
+    let stats = driven.reads.stats();
+    assert_eq!((stats.whole, stats.wasted), (24, 0), "what went is on the disk");
+}
+
+#[test]
+fn what_was_paid_beyond_the_price_of_some_counts_for_the_next() {
+    // Of 100 files 64 are bought at a time.
+    let mut driven = open(4096 * MIB, 100, true);
+    let (reads, _) = until_bought(&mut driven, 100, 12).expect("it is worth it");
+    assert_eq!(all_that_comes(&mut driven).len(), 64);
+    let more = (1..=100).find(|file| !read(&mut driven, *file, 9).is_empty());
+    assert!(more.is_some(), "after {reads}: the next read that waits is enough");
+    assert!(all_that_comes(&mut driven).len() >= 30);
 }
 
 #[test]

@@ -69,6 +69,8 @@ pub(super) struct Whole {
     bought: u32,
     /// All of it has been paid for in another way.
     pub prepaid: bool,
+    /// Beside others memory has no room for it: it is held no longer than its disk takes.
+    pub beyond: bool,
     /// It is being fetched, up to here.
     edge: Option<u64>,
     /// It was worth it once, so that memory is of use.
@@ -187,7 +189,7 @@ impl Reads {
                 self.bought(file);
                 continue;
             };
-            let (large, edge) = (state.len > usable, state.whole.edge.unwrap_or(state.len));
+            let (large, edge) = (self.is_large(state), state.whole.edge.unwrap_or(state.len));
             let Some(part) = self.part_of_whole(file, state, sent) else {
                 // Others may be paid for, and have no disk to wait for.
                 others -= 1;
@@ -231,7 +233,7 @@ impl Reads {
     /// more to be paid.
     fn part_of_whole(&self, file: FileId, state: &File, sent: u64) -> Option<u64> {
         let part = self.part_size();
-        let large = state.len > self.usable();
+        let large = self.is_large(state);
         // It may take longer than was thought. A large one is given half of what could be.
         let measured = sent >= 2 * self.allowed() as u64;
         let price = state.whole.price(state.len, self.rate_whole(measured))
@@ -239,7 +241,8 @@ impl Reads {
         if (state.whole.paid_for(state.len, price)..state.len).contains(&state.whole.edge?) {
             return None;
         }
-        let Kept::Yes { room } = state.kept else { return Some(part) };
+        let kept = if state.whole.beyond { self.kept_together } else { state.kept };
+        let Kept::Yes { room } = kept else { return Some(part) };
         if !large {
             return Some(part);
         }
@@ -249,12 +252,20 @@ impl Reads {
         }
         // Several have room, but few small ones would take the disk as long. What the disk does not take would come in vain.
         let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
-        let taken = state.put_away.saturating_add(self.flying_of(file));
+        let taken = match state.whole.beyond {
+            true => self.taken_together(),
+            false => state.put_away.saturating_add(self.flying_of(file)),
+        };
         (taken.saturating_add(part) <= room).then_some(part)
     }
 
+    /// Whether memory has no room for all of a file.
+    fn is_large(&self, state: &File) -> bool {
+        state.len > self.usable() || state.whole.beyond
+    }
+
     /// Bytes of a file that are under way.
-    fn flying_of(&self, file: FileId) -> u64 {
+    pub(super) fn flying_of(&self, file: FileId) -> u64 {
         let of_it = self.flights.values().filter(|flight| flight.file == file);
         of_it.filter_map(|flight| Some(self.files.get(&file)?.parts.get(flight.part)?.len())).sum()
     }

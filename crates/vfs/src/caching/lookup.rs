@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_cache::disk::{Entry, Filling, Hit, Key};
+use headrace_cache::disk::{CHUNK, Entry, Filling, Hit, Key};
 use headrace_flow::reading::Kept;
 use headrace_layout::{ExtentMap, InodeNo, SegmentId};
 
@@ -56,9 +56,9 @@ impl Vfs {
         known.clone()
     }
 
-    /// Whether the cache keeps what is fetched of a file of so many bytes now, and has room for all of it.
-    pub(crate) fn keeps_fetched(&self, ino: InodeNo, len: u64) -> Kept {
-        let room = self.cache.as_ref().and_then(|cache| cache.disk.takes(Key::File(ino), len));
+    /// Whether the cache keeps what is fetched now of a file, or of segments, of so many bytes, and has room for all of it.
+    pub(crate) fn keeps_fetched(&self, key: Key, len: u64) -> Kept {
+        let room = self.cache.as_ref().and_then(|cache| cache.disk.takes(key, len));
         room.map_or(Kept::No, |room| Kept::Yes { room })
     }
 
@@ -146,21 +146,18 @@ impl Vfs {
         content.iter().for_each(|bytes| filling.push(bytes));
     }
 
-    /// Keeps stored bytes of a segment of `len` bytes.
-    pub(crate) fn keep_segment(&self, segment: SegmentId, len: u64, offset: u64, bytes: &Bytes) {
-        let Some(cache) = &self.cache else { return };
-        let Some(entry) = cache.disk.find_or_make(Key::Segment(segment)) else { return };
-        let prints = vec![((offset / headrace_cache::disk::CHUNK) as u32, 0)];
-        Filling::new(entry, offset, prints, Some(len)).push(bytes);
+    /// Takes stored bytes of a segment of `len` bytes that are fetched into the cache: those of `range`.
+    pub(crate) fn fill_segment(&self, segment: SegmentId, len: u64, range: &Range<u64>) -> Option<Filling> {
+        let entry = self.cache.as_ref()?.disk.find_or_make(Key::Segment(segment))?;
+        let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
+        let prints = chunks.map(|chunk| (chunk as u32, 0)).collect();
+        Some(Filling::new(entry, range.start, prints, Some(len)))
     }
 
     /// Keeps a segment that small files were just packed into, as far as the disk keeps up: they are likely to be read soon.
     pub(crate) fn keep_packed(&self, segment: SegmentId, object: &Bytes) {
         let len = object.len() as u64;
-        let Some(cache) = &self.cache else { return };
-        let Some(entry) = cache.disk.find_or_make(Key::Segment(segment)) else { return };
-        let chunks = 0..len.div_ceil(headrace_cache::disk::CHUNK) as u32;
-        let mut filling = Filling::new(entry, 0, chunks.map(|chunk| (chunk, 0)).collect(), Some(len));
+        let Some(mut filling) = self.fill_segment(segment, len, &(0..len)) else { return };
         (0..object.len()).step_by(PIECE).for_each(|at| {
             filling.push(&object.slice(at..(at + PIECE).min(object.len())));
         });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use headrace_cache::disk::Entry;
+use headrace_cache::disk::{Entry, Key};
 use headrace_layout::{ExtentData, InodeNo};
 use headrace_meta::Time;
 
@@ -178,7 +178,7 @@ impl Vfs {
     ) -> Result<ReadReply> {
         open.streamed.store(true, Ordering::Relaxed);
         let ino = open.inode.ino;
-        let kept = self.keeps_fetched(ino, len);
+        let kept = self.keeps_fetched(Key::File(ino), len);
         let reads: Vec<_> = wanted
             .gaps()
             .into_iter()

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use headrace_cache::disk::Key;
 use headrace_cache::{Others, SPAN, spans};
 use headrace_layout::{
     CHUNK_SIZE, Compression, ExtentData, ExtentMap, FrameError, InodeNo, SegmentId, SegmentSlice,
@@ -218,17 +219,19 @@ impl Vfs {
 
     /// Spans are read like a file, so that those after them are fetched ahead.
     async fn fetch_span(&self, segment: SegmentId, len: u64, range: Range<u64>) -> Result<Bytes> {
-        if let Some(cached) = self.read_cached_segment(segment, range.clone()).await {
+        // What is in memory is on its way to the disk as well.
+        if !self.segments.hold(&self.fetcher, segment, &range)
+            && let Some(cached) = self.read_cached_segment(segment, range.clone()).await
+        {
             return Ok(cached);
         }
-        let wanted = || self.segments.read(&self.fetcher, segment, len, range.clone());
+        let keeps = |all| self.keeps_fetched(Key::Segment(segment), all);
+        let wanted = || self.segments.read(&self.fetcher, segment, len, range.clone(), keeps);
         let pieces = self.read_patiently(wanted).await?;
         // Copied: a piece counts as read only when nothing refers to it any more, and spans are kept.
         let mut bytes = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
         pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        let bytes = bytes.freeze();
-        self.keep_segment(segment, len, range.start, &bytes);
-        Ok(bytes)
+        Ok(bytes.freeze())
     }
 
     /// Whether it is so short that it was packed together with others, which are likely to be read next.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use headrace_cache::disk::Filling;
-use headrace_layout::{Decoder, ExtentData, FrameError, InodeNo, SegmentSlice};
+use headrace_layout::{Decoder, ExtentData, FrameError, InodeNo, SegmentId, SegmentSlice};
 use headrace_store::{ErrorKind, Sink};
 
 use super::{Body, Delivery, Origin};
@@ -35,10 +35,7 @@ impl Origin for Vfs {
         Box::pin(async move {
             let ino = match body {
                 Body::File(ino) => ino,
-                Body::Segment(segment) => {
-                    let key = segment.object_key();
-                    return Ok(self.volume.store.get_range_to(&key, range, &mut Stored { to }).await?);
-                }
+                Body::Segment(segment) => return self.deliver_segment(segment, range, to).await,
             };
             let mut to = Progress { at: range.start, to, filling: None };
             let (mut moved, mut damaged) = (1, 1);
@@ -97,6 +94,24 @@ impl Progress<'_> {
 }
 
 impl Vfs {
+    /// Delivers stored bytes of a segment, from a local disk if all of them are there.
+    async fn deliver_segment(
+        &self,
+        segment: SegmentId,
+        range: Range<u64>,
+        to: &mut dyn Delivery,
+    ) -> Result<()> {
+        if let Some(bytes) = self.read_cached_segment(segment, range.clone()).await {
+            to.local();
+            to.bytes(&mut vec![bytes]);
+            return Ok(());
+        }
+        let known = self.meta().segment(segment)?;
+        let filling = known.and_then(|known| self.fill_segment(segment, known.stored, &range));
+        let key = segment.object_key();
+        Ok(self.volume.store.get_range_to(&key, range, &mut Stored { to, filling }).await?)
+    }
+
     /// Delivers what is on a local disk and comes next; answers up to where the store is to be asked then.
     async fn deliver_cached(&self, ino: InodeNo, end: u64, to: &mut Progress<'_>) -> u64 {
         let known = self.inodes.find(ino).and_then(|inode| self.entry_of(&inode));
@@ -209,10 +224,15 @@ impl Vfs {
 /// Passes on bytes as they are stored.
 struct Stored<'a> {
     to: &'a mut dyn Delivery,
+    /// Keeps what comes.
+    filling: Option<Filling>,
 }
 
 impl Sink for Stored<'_> {
     fn bytes(&mut self, bytes: Bytes) {
+        if let Some(filling) = &mut self.filling {
+            filling.push(&bytes);
+        }
         self.to.bytes(&mut vec![bytes]);
     }
 

@@ -11,14 +11,16 @@ use super::{Body, Fetcher, Origin, Streamed};
 use crate::inode::content;
 
 /// Segments that are open at most; what was fetched ahead of readers of others goes.
-const OPEN: usize = 64;
-/// Nobody reads it any more.
-const IDLE: Duration = Duration::from_secs(10);
+const OPEN: usize = 256;
+/// Nobody reads it any more: who reads files of all of them at random comes back to each within that time.
+const IDLE: Duration = Duration::from_secs(30);
 /// Handles of segments, apart from those of open files.
 const HANDLES: u64 = 1 << 63;
 
 struct Open {
     segment: SegmentId,
+    /// Bytes stored.
+    len: u64,
     content: u64,
     used: Instant,
 }
@@ -37,27 +39,41 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The read of `range` in the stored object of `segment`, which has `len` bytes.
+    /// The read of `range` in the stored object of `segment`, which has `len` bytes. `keeps`: whether a local disk keeps so many bytes, of it
+    /// and all others that are open.
     pub(crate) fn read<O: Origin>(
         &self,
         fetcher: &Fetcher<O>,
         segment: SegmentId,
         len: u64,
         range: std::ops::Range<u64>,
+        keeps: impl FnOnce(u64) -> Kept,
     ) -> Streamed {
         let mut open = self.open.lock();
         let mut found = match open.iter().position(|open| open.segment == segment) {
             Some(at) => open.remove(at),
-            None => Open { segment, content: content::fresh(), used: Instant::now() },
+            None => Open { segment, len, content: content::fresh(), used: Instant::now() },
         };
         found.used = Instant::now();
         let (content, handle) = (found.content, found.handle());
         open.push(found);
         let over = open.len().saturating_sub(OPEN);
         let gone: Vec<u64> = open.drain(..over).map(|open| open.handle()).collect();
+        let all = open.iter().map(|open| open.len).sum();
         drop(open);
         gone.into_iter().for_each(|handle| fetcher.close(handle));
-        Streamed { body: Body::Segment(segment), content, handle, len, range, kept: Kept::No }
+        Streamed { body: Body::Segment(segment), content, handle, len, range, kept: keeps(all) }
+    }
+
+    /// Whether these bytes of a segment are in memory, so that who reads them there is seen to go on.
+    pub(crate) fn hold<O: Origin>(
+        &self,
+        fetcher: &Fetcher<O>,
+        segment: SegmentId,
+        range: &std::ops::Range<u64>,
+    ) -> bool {
+        let content = self.open.lock().iter().find(|open| open.segment == segment).map(|open| open.content);
+        content.is_some_and(|content| fetcher.holds(content, range))
     }
 
     /// What was fetched of it is not to be used again.

@@ -56,14 +56,13 @@ impl Reads {
             cost += state.whole.price(state.len.saturating_sub(state.parts.bytes()), rate);
             self.begin_buying(file);
         }
-        self.together.paid = self.together.paid.saturating_sub(Duration::from_secs_f64(cost));
+        let cost = Duration::try_from_secs_f64(cost).unwrap_or(Duration::MAX);
+        self.together.paid = self.together.paid.saturating_sub(cost);
     }
 
     /// What a disk has been given of them since it was told how much it takes, bytes, or will be.
     pub(super) fn taken_together(&self) -> u64 {
-        let beyond = self.files.iter().filter(|(_, state)| state.whole.beyond);
-        let flying: u64 = beyond.map(|(file, _)| self.flying_of(*file)).sum();
-        self.put_away_together.saturating_add(flying)
+        self.put_away_together.saturating_add(self.flying(|_, state| state.together))
     }
 
     /// One of them is gone: with the last one goes what was paid.

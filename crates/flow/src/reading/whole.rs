@@ -176,7 +176,7 @@ impl Reads {
 
     /// Sends what is to be fetched of whole files while nothing else is to be sent.
     pub(super) fn buy(&mut self, now: Duration, mode: Mode) {
-        let mut others = self.buying.len();
+        let (mut others, mut together_waits) = (self.buying.len(), false);
         while self.endpoint.in_flight() < self.allowed() {
             let Some(&(file, sent)) = self.buying.front() else { return };
             if mode == Mode::Ordered && self.endpoint.in_flight() > 0 {
@@ -190,8 +190,12 @@ impl Reads {
                 continue;
             };
             let (large, edge) = (self.is_large(state), state.whole.edge.unwrap_or(state.len));
-            let Some(part) = self.part_of_whole(file, state, sent) else {
+            // What one of those that are read together waits for, all of them do.
+            let (beyond, waits) = (state.whole.beyond, state.whole.beyond && together_waits);
+            let part = if waits { None } else { self.part_of_whole(file, state, sent) };
+            let Some(part) = part else {
                 // Others may be paid for, and have no disk to wait for.
+                together_waits |= beyond;
                 others -= 1;
                 if others == 0 {
                     return;
@@ -208,7 +212,7 @@ impl Reads {
             let len = range.end - range.start;
             self.forget_old(now, usable.saturating_sub(len));
             if self.held.saturating_add(len) > usable {
-                if large && self.flying_of(file) > 0 {
+                if large && self.flying(|other, state| other == file || (beyond && state.together)) > 0 {
                     // It goes on when what is under way has come, and is put away.
                     return;
                 }
@@ -254,7 +258,7 @@ impl Reads {
         let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());
         let taken = match state.whole.beyond {
             true => self.taken_together(),
-            false => state.put_away.saturating_add(self.flying_of(file)),
+            false => state.put_away.saturating_add(self.flying(|other, _| other == file)),
         };
         (taken.saturating_add(part) <= room).then_some(part)
     }
@@ -264,10 +268,13 @@ impl Reads {
         state.len > self.usable() || state.whole.beyond
     }
 
-    /// Bytes of a file that are under way.
-    pub(super) fn flying_of(&self, file: FileId) -> u64 {
-        let of_it = self.flights.values().filter(|flight| flight.file == file);
-        of_it.filter_map(|flight| Some(self.files.get(&file)?.parts.get(flight.part)?.len())).sum()
+    /// Bytes of such files that are under way.
+    pub(super) fn flying(&self, of: impl Fn(FileId, &File) -> bool) -> u64 {
+        let bytes = self.flights.values().filter_map(|flight| {
+            let state = self.files.get(&flight.file).filter(|state| of(flight.file, state))?;
+            Some(state.parts.get(flight.part)?.len())
+        });
+        bytes.sum()
     }
 
     /// A few small parts are fetched again together with what is between them: a request costs as much for little as for much.

@@ -24,28 +24,22 @@ pub struct Lending {
     own: u64,
     most: u64,
     lent: u64,
-    /// Since when the lender has been idle, if it has; `None` inside: it has never been anything else.
-    quiet_since: Option<Option<Duration>>,
+    /// When the lender will have been idle for long enough, if it is; at once as long as it has never been anything else.
+    lends_from: Option<Duration>,
 }
 
 impl Lending {
     /// A borrower that has `own` bytes and can be lent `most` more.
     pub fn new(own: u64, most: u64) -> Lending {
-        Lending { own, most, lent: 0, quiet_since: Some(None) }
+        Lending { own, most, lent: 0, lends_from: Some(Duration::ZERO) }
     }
 
     /// What holds from now on. `idle`: the lender uses nothing and nobody waits for it; `wanted`: the borrower has a use for more;
     /// `held`: what the borrower holds, bytes.
     pub fn settle(&mut self, now: Duration, idle: bool, wanted: bool, held: u64) -> Terms {
         if !idle {
-            self.quiet_since = None;
-        }
-        let quiet = idle
-            && self
-                .quiet_since
-                .get_or_insert(Some(now))
-                .is_none_or(|since| now.saturating_sub(since) >= QUIET);
-        if quiet && wanted {
+            self.lends_from = None;
+        } else if now >= *self.lends_from.get_or_insert(now.saturating_add(QUIET)) && wanted {
             self.lent = self.most;
             return Terms { limit: self.own + self.most, lent: self.lent };
         }

@@ -113,10 +113,9 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     }
     for repetition in run.repetitions(Part::SmallFiles) {
         for (n, way) in ways.iter().enumerate() {
-            run.expect(all.len());
-            let count = all.len().max(1);
-            for turn in (0..all.len()).map(|turn| (turn + repetition as usize + n) % count) {
-                let Some(one) = all.get(turn) else { continue };
+            let mut ones: Vec<_> = all.iter().collect();
+            run.in_turns(&mut ones, repetition as usize + n);
+            for one in ones {
                 let (subject, tree) = (one.subject.as_ref(), trees.get(&one.fewer));
                 let contender = subject.name();
                 let place = Place { part: Part::SmallFiles, row: way.row(), contender, repetition };

@@ -30,9 +30,10 @@ impl Reads {
             reads += state.whole.reads as usize;
             let missing = state.len.saturating_sub(state.parts.bytes());
             if missing > 0 && !state.whole.is_buying() {
+                let its = state.whole.price(missing, rate);
                 bytes += state.len;
-                price += state.whole.price(missing, rate);
-                wanted.push((state.whole.reads, *file));
+                price += its;
+                wanted.push((state.whole.reads, *file, its));
             }
         }
         let all_over = reads >= (self.tuning.regions as usize / 2).max(READS_EACH * files);
@@ -40,20 +41,21 @@ impl Reads {
             return;
         }
         // What is read most comes first.
-        wanted.sort_by_key(|(reads, _)| Reverse(*reads));
+        wanted.sort_by_key(|(reads, ..)| Reverse(*reads));
         let room_for_all = self.usable();
         let mut room = room_for_all;
         let mut cost = 0.0;
-        for (_, file) in wanted {
+        for (_, file, its) in wanted {
+            self.mark_wide(file);
+            let may_buy = self.may_buy();
             let Some(state) = self.files.get_mut(&file) else { continue };
-            self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
             // Those before would have to make room for those that follow.
             let beyond = bytes > room_for_all && state.kept != Kept::No;
             let left = if beyond { Some(room) } else { room.checked_sub(state.len) };
-            let Some(left) = left.filter(|_| self.buying.len() < self.tuning.buying.max(1)) else { continue };
+            let Some(left) = left.filter(|_| may_buy) else { continue };
             room = left;
             (state.whole.prepaid, state.whole.beyond) = (true, beyond);
-            cost += state.whole.price(state.len.saturating_sub(state.parts.bytes()), rate);
+            cost += its;
             self.begin_buying(file);
         }
         let cost = Duration::try_from_secs_f64(cost).unwrap_or(Duration::MAX);

@@ -136,20 +136,34 @@ impl Reads {
             self.together.waited(now);
         }
         let regions = self.tuning.regions.min(REGIONS as u32);
-        if state.whole.edge.is_none()
+        if let Some(state) = self.files.get(&file)
+            && !state.whole.is_buying()
             && state.whole.is_all_over(regions)
             && state.parts.bytes() < state.len
-            && self.buying.len() < self.tuning.buying.max(1)
-            && let (rate, usable, part) = (self.rate_whole(false), self.usable(), self.part_size())
-            && let Some(state) = self.files.get_mut(&file)
-            && state.whole.paid_for(state.len, state.whole.price(state.len, rate)) >= part.min(state.len)
+            && self.may_buy()
+            && let price = state.whole.price(state.len, self.rate_whole(false))
+            && state.whole.paid_for(state.len, price) >= self.part_size().min(state.len)
         {
-            self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
-            if state.len <= usable || (state.kept != Kept::No && state.whole.fetched >= state.len / SHARE) {
+            let fits = state.len <= self.usable();
+            let has_room = fits || (state.kept != Kept::No && state.whole.fetched >= state.len / SHARE);
+            self.mark_wide(file);
+            if has_room {
                 self.begin_buying(file);
             }
         }
         self.buy_together(file);
+    }
+
+    /// Whether one more file can be fetched whole.
+    pub(super) fn may_buy(&self) -> bool {
+        self.buying.len() < self.tuning.buying.max(1)
+    }
+
+    /// It is worth to be fetched whole, so that memory is of use.
+    pub(super) fn mark_wide(&mut self, file: FileId) {
+        if let Some(state) = self.files.get_mut(&file) {
+            self.wide += u64::from(!std::mem::replace(&mut state.whole.wide, true));
+        }
     }
 
     /// All of a file is to be fetched, when it is its turn.
@@ -190,9 +204,9 @@ impl Reads {
                 continue;
             };
             let (large, edge) = (self.is_large(state), state.whole.edge.unwrap_or(state.len));
+            let beyond = state.whole.beyond;
             // What one of those that are read together waits for, all of them do.
-            let (beyond, waits) = (state.whole.beyond, state.whole.beyond && together_waits);
-            let part = if waits { None } else { self.part_of_whole(file, state, sent) };
+            let part = if beyond && together_waits { None } else { self.part_of_whole(file, state, sent) };
             let Some(part) = part else {
                 // Others may be paid for, and have no disk to wait for.
                 together_waits |= beyond;

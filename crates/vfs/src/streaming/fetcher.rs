@@ -85,9 +85,6 @@ impl<O: Origin> Fetcher<O> {
             let now = self.clock.now();
             inner.open(now, file, handle, body, len);
             inner.reads.kept(file, kept);
-            if matches!(body, Body::Segment(_)) {
-                inner.reads.together(file);
-            }
             inner.waiting.insert(request, Waiting { file, range: range.clone(), answer });
             inner.reads.read(now, file, handle, range, request);
             (inner.settle(None), inner.waiting.contains_key(&request))

@@ -87,6 +87,9 @@ impl Inner {
         }
         self.files.entry(file).or_insert_with(|| FileBytes { body, buffers: Buffers::default() });
         self.reads.opened(file, handle, len);
+        if matches!(body, Body::Segment(_)) {
+            self.reads.together(file);
+        }
     }
 
     pub(super) fn close(&mut self, now: Duration, handle: HandleId) {

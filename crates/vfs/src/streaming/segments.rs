@@ -1,6 +1,7 @@
 //! Segments in which small files lie together, read like files of their own: whoever reads the files of a directory in order reads its
 //! segments in order, and what comes next is fetched ahead.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use headrace_flow::reading::Kept;
@@ -46,7 +47,7 @@ impl Segments {
         fetcher: &Fetcher<O>,
         segment: SegmentId,
         len: u64,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         keeps: impl FnOnce(u64) -> Kept,
     ) -> Streamed {
         let mut open = self.open.lock();
@@ -70,7 +71,7 @@ impl Segments {
         &self,
         fetcher: &Fetcher<O>,
         segment: SegmentId,
-        range: &std::ops::Range<u64>,
+        range: &Range<u64>,
     ) -> bool {
         let content = self.open.lock().iter().find(|open| open.segment == segment).map(|open| open.content);
         content.is_some_and(|content| fetcher.holds(content, range))

@@ -141,7 +141,7 @@ impl Round {
         let elapsed = now.saturating_sub(self.from).as_secs_f64();
         Measure {
             rate: if elapsed > 0.0 { self.bytes as f64 / elapsed } else { 0.0 },
-            level: if elapsed > 0.0 { self.area / elapsed } else { in_flight as f64 },
+            level: self.mean_level(now).unwrap_or(in_flight as f64),
             streaming: if elapsed > 0.0 { self.streaming / elapsed } else { 0.0 },
             finished: self.finished,
             durations: self.durations,

@@ -88,11 +88,6 @@ impl Admission {
         inner.budget.lent()
     }
 
-    /// What another pool uses of it, bytes.
-    pub(crate) fn lent(&self) -> u64 {
-        self.inner.lock().budget.lent()
-    }
-
     /// Whether nothing is used and nobody waits.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();

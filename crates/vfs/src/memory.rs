@@ -33,6 +33,8 @@ pub struct MemoryUse {
     pub reads: Pool,
     /// Cached pieces of segments of small files.
     pub spans: Pool,
+    /// Data on its way to the cache's disks.
+    pub cache: Pool,
     /// Metadata that is not on disk yet.
     pub metadata: Pool,
     /// What is known of inodes that the kernel refers to, and open files.
@@ -57,9 +59,15 @@ impl Vfs {
         let (whole, streams) = (self.reads.pool(), self.fetcher.figures());
         Pool {
             used: whole.used.saturating_add(streams.held),
-            limit: self.plan.reads.saturating_add(self.admission.lent()),
+            limit: self.plan.reads.saturating_add(self.lender.lent_to_streams()),
             waiting: whole.waiting.saturating_add(streams.waiting),
         }
+    }
+
+    fn memory_of_cache(&self) -> Pool {
+        let Some(cache) = &self.cache else { return Pool::default() };
+        let limit = self.plan.cache_queue.saturating_add(self.lender.lent_to_cache());
+        Pool { used: cache.disk.queued(), limit, waiting: 0 }
     }
 
     /// Memory by pool, at this moment.
@@ -73,6 +81,7 @@ impl Vfs {
             uploads: self.upload_bytes.pool(),
             reads: self.memory_of_reads(),
             spans: Pool { used: self.spans.bytes(), limit: plan.spans, waiting: 0 },
+            cache: self.memory_of_cache(),
             metadata: Pool {
                 used: self.volume.engine.stats().pending_bytes,
                 limit: plan.pending,

@@ -83,13 +83,14 @@ impl Figures {
 }
 
 impl MemoryUse {
-    fn pools(&self) -> [(&'static str, Pool); 7] {
+    fn pools(&self) -> [(&'static str, Pool); 8] {
         [
             ("dirty", self.dirty),
             ("intake", self.intake),
             ("uploads", self.uploads),
             ("reads", self.reads),
             ("spans", self.spans),
+            ("cache", self.cache),
             ("metadata", self.metadata),
             ("tables", self.tables),
         ]

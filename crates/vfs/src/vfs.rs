@@ -92,6 +92,9 @@ impl Vfs {
         if volume.codec.stores_plain() {
             plan = plan.without_copies();
         }
+        if options.cache.is_none() {
+            plan = plan.without_cache();
+        }
         let cache = options.cache.as_ref().map(|options| Arc::new(Cache::open(options, &plan)));
         let intake = Intake::new(plan.intake, volume.state_dir.path().to_owned(), volume.codec.clone());
         let (streams, others) = (plan.streams, plan.reads - plan.streams);

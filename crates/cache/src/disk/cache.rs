@@ -161,6 +161,17 @@ impl DiskCache {
         Some(directory.lane.room())
     }
 
+    /// So many bytes may wait to be written from now on, all directories together; `DiskOptions::queue` until then.
+    pub fn set_queue(&self, bytes: u64) {
+        let each = bytes / self.places.len().max(1) as u64;
+        self.places.iter().for_each(|place| place.lane.set_queue(each));
+    }
+
+    /// Bytes that wait to be written.
+    pub fn queued(&self) -> u64 {
+        self.places.iter().map(|place| place.lane.queued()).sum()
+    }
+
     /// Whether nothing waits to be written to any disk.
     pub fn is_idle(&self) -> bool {
         self.places.iter().all(|place| place.lane.is_failed() || place.lane.is_idle())

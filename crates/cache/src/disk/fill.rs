@@ -136,3 +136,41 @@ impl Drop for Filling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::disk::{DirectoryOptions, DiskCache, DiskOptions, Floor, Key};
+
+    const KEY: Key = Key::File(headrace_layout::InodeNo(7));
+
+    fn is_kept(cache: &DiskCache, bytes: &Bytes) -> bool {
+        let entry = cache.find_or_make(KEY).unwrap();
+        let len = bytes.len() as u64;
+        let mut filling = Filling::new(Arc::clone(&entry), 0, vec![(0, 1)], Some(len));
+        filling.push(bytes);
+        drop(filling);
+        assert!(cache.settle(Duration::from_secs(10)));
+        let found = entry.find(0..len, &|_| Some(1)).and_then(|hit| hit.read());
+        found.is_some_and(|read| read == *bytes)
+    }
+
+    #[test]
+    fn what_there_is_no_place_for_is_left_out_and_places_can_be_lent() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(&DiskOptions {
+            directories: vec![DirectoryOptions { path: home.path().join("cache"), limit: None }],
+            floor: Floor::Bytes(0),
+            expire: None,
+            queue: 1 << 20,
+            index_memory: 1 << 20,
+        });
+        let bytes = Bytes::from(vec![7; 3 << 20]);
+        assert!(!is_kept(&cache, &bytes), "three times as much as there are places");
+        cache.set_queue(4 << 20);
+        assert!(is_kept(&cache, &bytes));
+        assert_eq!(cache.queued(), 0, "all is written");
+    }
+}

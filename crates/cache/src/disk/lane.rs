@@ -33,7 +33,7 @@ pub(super) struct Lane {
     is_failed: AtomicBool,
     /// Bytes that wait to be written.
     queued: AtomicU64,
-    queue_limit: u64,
+    queue_limit: AtomicU64,
     /// Bytes that are there, those included that the index does not know yet.
     pub held: AtomicU64,
     pub figures: Figures,
@@ -47,7 +47,7 @@ impl Lane {
             failed: Mutex::new(None),
             is_failed: AtomicBool::new(false),
             queued: AtomicU64::new(0),
-            queue_limit,
+            queue_limit: AtomicU64::new(queue_limit),
             held: AtomicU64::new(0),
             figures: Figures::default(),
         }
@@ -82,28 +82,39 @@ impl Lane {
 
     /// A place for so many bytes that wait to be written, if there is one.
     pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reserved> {
-        let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
+        // In the order opposite to who lowers the limit and then asks what is taken: one of both sees the other.
+        let before = self.queued.fetch_add(bytes, Ordering::SeqCst);
         let reserved = Reserved { lane: Arc::clone(self), bytes };
-        if before + bytes > self.queue_limit || self.is_failed() {
+        if before + bytes > self.queue_limit.load(Ordering::SeqCst) || self.is_failed() {
             self.figures.skipped_bytes.add(bytes);
             return None;
         }
         Some(reserved)
     }
 
+    /// So many bytes may wait from now on. Those that do already are not thrown away.
+    pub(super) fn set_queue(&self, bytes: u64) {
+        self.queue_limit.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Bytes that wait.
+    pub(super) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::SeqCst)
+    }
+
     /// Bytes for which there are places.
     pub(super) fn room(&self) -> u64 {
-        self.queue_limit.saturating_sub(self.queued.load(Ordering::Relaxed))
+        self.queue_limit.load(Ordering::Relaxed).saturating_sub(self.queued())
     }
 
     /// Whether less than half of the places are taken.
     pub(super) fn has_room(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) < self.queue_limit / 2
+        self.queued() < self.queue_limit.load(Ordering::Relaxed) / 2
     }
 
     /// Whether no place is taken.
     pub(super) fn is_idle(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) == 0
+        self.queued() == 0
     }
 
     pub(super) fn release_held(&self, bytes: u64) {

@@ -19,7 +19,7 @@ const BEHIND: Duration = Duration::from_secs(1);
 const CHANGES: usize = 1024;
 /// So much is evicted beyond what is needed at once, bytes, or a sixteenth of what is held.
 const AHEAD: u64 = 64 << 20;
-/// The priority of the thread, as nice(2) has it: below that of all others.
+/// The priority of the thread that syncs, as nice(2) has it: below that of all others.
 const NICENESS: i32 = 15;
 /// How often the disk is asked for its free space.
 const LOOK: Duration = Duration::from_secs(1);
@@ -108,10 +108,6 @@ impl Worker {
 
     /// Until it is told to stop. What had been asked for before that is done.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
-        // Readers come first: what the processors have no time for is left out. Of this thread alone.
-        if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-            tracing::debug!(%error, "the cache's thread keeps its priority");
-        }
         let mut ticked = Instant::now();
         loop {
             let wait = BEHIND.saturating_sub(ticked.elapsed());
@@ -382,6 +378,7 @@ pub(super) fn start(
     // Beside it: a disk takes its time, and what comes meanwhile is not to be left out for that. It ends with the worker.
     let (syncing, unsynced) = sync_channel::<Arc<Entry>>(SYNCING);
     std::thread::Builder::new().name("cache-sync".to_owned()).spawn(move || {
+        // Of this thread alone.
         let _ = rustix::process::setpriority_process(None, NICENESS);
         unsynced.iter().for_each(|entry| entry.sync());
     })?;

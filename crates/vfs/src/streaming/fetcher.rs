@@ -126,10 +126,14 @@ impl<O: Origin> Fetcher<O> {
         self.event(|inner, now| inner.reads.set_memory(now, bytes), None);
     }
 
-    /// Whether more memory would be of use, and bytes held.
-    pub(crate) fn use_of_memory(&self) -> (bool, u64) {
-        let inner = self.inner.lock();
-        (inner.reads.wants_memory(), inner.reads.held())
+    /// Whether more memory would be of use.
+    pub(crate) fn wants_memory(&self) -> bool {
+        self.inner.lock().reads.wants_memory()
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory_held(&self) -> u64 {
+        self.inner.lock().reads.held()
     }
 
     /// Whether it was stopped.

@@ -1,10 +1,11 @@
-//! Reads use the memory of writes while nobody writes: [`headrace_flow::lending`] driven by a task.
+//! Reads, and what they fetched on its way to local disks, use the memory of writes while nobody writes: [`headrace_flow::lending`] driven
+//! by a task.
 
-use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use headrace_flow::lending::{Lending, Terms};
+use headrace_flow::lending::{Borrower, Lending, Terms};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -18,8 +19,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Lender {
     /// Somebody reads, so that the task looks by itself.
     awake: AtomicBool,
-    /// Something is lent.
-    lent: AtomicBool,
+    /// Bytes lent to streams and to what waits for local disks.
+    lent: [AtomicU64; 2],
     wake: Notify,
 }
 
@@ -38,8 +39,24 @@ impl Lender {
 
     /// Somebody writes: what is lent is called back.
     pub(crate) fn written(&self) {
-        if self.lent.load(Ordering::Relaxed) {
+        if self.lent.iter().any(|lent| lent.load(Ordering::Relaxed) > 0) {
             self.wake.notify_one();
+        }
+    }
+
+    /// Bytes that streams were lent.
+    pub(crate) fn lent_to_streams(&self) -> u64 {
+        self.lent[0].load(Ordering::Relaxed)
+    }
+
+    /// Bytes that what waits for local disks was lent.
+    pub(crate) fn lent_to_cache(&self) -> u64 {
+        self.lent[1].load(Ordering::Relaxed)
+    }
+
+    fn note(&self, terms: &Terms<2>) {
+        for (lent, bytes) in self.lent.iter().zip(terms.lent) {
+            lent.store(bytes, Ordering::Relaxed);
         }
     }
 }
@@ -48,10 +65,12 @@ impl Lender {
 pub(crate) async fn keep(vfs: Weak<Vfs>) {
     let Some(plan) = vfs.upgrade().map(|vfs| vfs.plan) else { return };
     let clock = Clock::new();
-    let mut lending = Lending::new(plan.streams, plan.lendable);
+    let streams = Borrower { own: plan.streams, most: plan.lent_to_streams };
+    let cache = Borrower { own: plan.cache_queue, most: plan.lent_to_cache };
+    let mut lending = Lending::new([streams, cache]);
     let mut was_idle = false;
     loop {
-        let Some(lender) = vfs.upgrade().map(|vfs| std::sync::Arc::clone(&vfs.lender)) else { return };
+        let Some(lender) = vfs.upgrade().map(|vfs| Arc::clone(&vfs.lender)) else { return };
         if lender.awake.load(Ordering::Relaxed) {
             let _ = tokio::time::timeout(LOOK, lender.wake.notified()).await;
         } else {
@@ -62,28 +81,44 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
             return;
         }
         vfs.segments.tidy(&vfs.fetcher);
-        let (wanted, held) = vfs.fetcher.use_of_memory();
-        let before = lending.lent();
-        let mut terms = lending.settle(clock.now(), vfs.admission.is_idle(), wanted, held);
-        if terms.lent > before {
+        let wanted = vfs.fetcher.wants_memory();
+        let before = lending.terms();
+        let mut terms = lending.settle(clock.now(), vfs.admission.is_idle(), wanted, vfs.borrowed());
+        if terms.all_lent() > before.all_lent() {
             // A write may have come meanwhile.
-            if vfs.admission.lend(terms.lent) < terms.lent {
-                terms = lending.settle(clock.now(), false, wanted, held);
-                vfs.admission.lend(terms.lent);
+            if vfs.admission.lend(terms.all_lent()) < terms.all_lent() {
+                terms = lending.settle(clock.now(), false, wanted, vfs.borrowed());
+                vfs.admission.lend(terms.all_lent());
             }
-            vfs.fetcher.set_memory(terms.limit);
-        } else if terms.limit < plan.streams + plan.lendable && before > 0 {
-            vfs.fetcher.set_memory(terms.limit);
-            let Terms { lent, .. } =
-                lending.settle(clock.now(), false, wanted, vfs.fetcher.use_of_memory().1);
-            vfs.admission.lend(lent);
+            vfs.may_hold(&terms);
+        } else if before.all_lent() > 0 && terms.limits == [streams.own, cache.own] {
+            vfs.may_hold(&terms);
+            terms = lending.settle(clock.now(), false, wanted, vfs.borrowed());
+            vfs.admission.lend(terms.all_lent());
         }
-        lender.lent.store(lending.lent() > 0, Ordering::Relaxed);
+        lender.note(&terms);
         // Not at once: who reads here and there would wake it each time.
-        let idle = !wanted && lending.lent() == 0;
+        let idle = !wanted && terms.all_lent() == 0;
         if idle && was_idle {
             lender.awake.store(false, Ordering::Relaxed);
         }
         was_idle = idle;
+    }
+}
+
+impl Vfs {
+    /// What each borrower holds, bytes.
+    fn borrowed(&self) -> [u64; 2] {
+        let queued = self.cache.as_ref().map_or(0, |cache| cache.disk.queued());
+        [self.fetcher.memory_held(), queued]
+    }
+
+    /// Each borrower may hold so much from now on.
+    fn may_hold(&self, terms: &Terms<2>) {
+        let [streams, queue] = terms.limits;
+        self.fetcher.set_memory(streams);
+        if let Some(cache) = &self.cache {
+            cache.disk.set_queue(queue);
+        }
     }
 }

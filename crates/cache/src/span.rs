@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use futures::future::try_join_all;
 use headrace_layout::SegmentId;
 use headrace_metrics::{Collection, Counter, Unit};
 use quick_cache::Weighter;
@@ -139,23 +140,20 @@ impl SpanCache {
         stored_len: u64,
         wanted: &Range<u64>,
         others: Others,
-        fetch: impl Fn(Range<u64>) -> F,
+        fetch: impl Fn(Range<u64>) -> F + Copy,
     ) -> Result<Option<Bytes>, E>
     where
         F: Future<Output = Result<Bytes, E>>,
     {
-        let (mut parts, mut start) = (Vec::new(), wanted.start);
-        for span in spans(segment, wanted) {
+        let start = wanted.start / SPAN * SPAN;
+        let parts = spans(segment, wanted).map(|span| async move {
             let range = span.range(stored_len);
-            if parts.is_empty() {
-                start = range.start;
+            match others {
+                Others::Join => self.get(span, fetch(range)).await,
+                Others::Ignore => self.get_apart(span, fetch(range)).await,
             }
-            parts.push(match others {
-                Others::Join => self.get(span, fetch(range)).await?,
-                Others::Ignore => self.get_apart(span, fetch(range)).await?,
-            });
-        }
-        Ok(cut(&parts, start, wanted))
+        });
+        Ok(cut(&try_join_all(parts).await?, start, wanted))
     }
 
     /// Adds what it holds and what it was good for.

@@ -237,6 +237,34 @@ fn small_files_read_in_order_come_ahead_of_their_reader() {
     mounted.unmount();
 }
 
+/// Too long for the metadata, too short for streams of their own.
+#[test]
+fn files_of_some_hundred_kib_come_with_their_neighbours() {
+    if native_only() {
+        return;
+    }
+    const FILES: u64 = 300;
+    let size = |n: u64| (70 + n * 37 % 180) as usize * 1024;
+    let volume = TestVolume::with_format(Backing::S3, &["--segment-size", "8M"]);
+    let mounted = volume.mount();
+    for n in 0..FILES {
+        std::fs::write(mounted.join(format!("f{n:04}")), pattern(n, size(n))).unwrap();
+    }
+    let mounted = mounted.remount();
+    let requests = || figure(&mounted, "headrace_store_requests_total");
+    let received = || figure(&mounted, "headrace_store_received_bytes_total");
+    let before = (requests(), received());
+    for n in 0..FILES {
+        let found = std::fs::read(mounted.join(format!("f{n:04}"))).unwrap();
+        same(&format!("f{n:04}"), &found, &pattern(n, size(n)));
+    }
+    let (asked, came) = (requests() - before.0, received() - before.1);
+    assert!((1.0..=FILES as f64 / 2.5).contains(&asked), "{asked} requests for {FILES} files");
+    let all: usize = (0..FILES).map(size).sum();
+    assert!(came <= 1.2 * all as f64, "{came} bytes came of {all}");
+    mounted.unmount();
+}
+
 #[test]
 fn many_readers_at_once_read_what_was_written_within_their_memory() {
     if native_only() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use headrace_cache::SPAN;
 use headrace_cache::disk::{Entry, Key};
 use headrace_flow::reading::Kept;
 use headrace_layout::{ExtentData, InodeNo};
@@ -88,7 +89,8 @@ impl Vfs {
         Ok((inode, size))
     }
 
-    /// Whether files of this length have a local copy of their own; shorter ones are in segments that are cached as they are.
+    /// Whether files of this length are brought here as a copy of their own; shorter ones are in segments that are cached as they are, and so
+    /// may be those up to a span in length that were read.
     fn is_by_itself(&self, size: u64) -> bool {
         size > u64::from(self.volume.superblock.inline_max)
     }
@@ -100,22 +102,22 @@ impl Vfs {
     pub fn warmth(&self, ino: InodeNo) -> Result<Warmth> {
         let cache = self.cache()?;
         let (inode, bytes) = self.regular(ino)?;
-        let cached = if self.is_by_itself(bytes) {
-            let entry = self.entry_of(&inode);
-            entry.map_or(0, |entry| entry.present(bytes, &|chunk| self.print_of(ino, chunk)))
-        } else {
-            let mut sources = Vec::new();
-            self.sources(ino, 0, bytes, &mut sources)?;
-            let missing = sources.iter().filter(|source| match self.stored(source) {
-                Some((key, range)) => {
-                    let found = cache.disk.find(key);
-                    found.is_none_or(|entry| entry.find(range, &|_| Some(0)).is_none())
-                }
-                None => false,
-            });
-            bytes - missing.map(|source| u64::from(source.len)).sum::<u64>().min(bytes)
-        };
-        Ok(Warmth { bytes, cached })
+        let entry = self.entry_of(&inode);
+        let own = entry.map_or(0, |entry| entry.present(bytes, &|chunk| self.print_of(ino, chunk)));
+        if own >= bytes || bytes > SPAN {
+            return Ok(Warmth { bytes, cached: own });
+        }
+        let mut sources = Vec::new();
+        self.sources(ino, 0, bytes, &mut sources)?;
+        let missing = sources.iter().filter(|source| match self.stored(source) {
+            Some((key, range)) => {
+                let found = cache.disk.find(key);
+                found.is_none_or(|entry| entry.find(range, &|_| Some(0)).is_none())
+            }
+            None => false,
+        });
+        let missing = missing.map(|source| u64::from(source.len)).sum::<u64>();
+        Ok(Warmth { bytes, cached: own.max(bytes.saturating_sub(missing)) })
     }
 
     /// Where the bytes of a packed file are kept.
@@ -261,7 +263,7 @@ impl Vfs {
                     tokio::time::sleep(LOOK).await;
                 }
                 if let ExtentData::Segment(slice) = &source.data
-                    && !self.is_packed(slice)
+                    && !self.comes_with_others(slice, Through::Fetcher)
                 {
                     // Of a length that is packed today, and of a time when it was not.
                     continue;

@@ -145,16 +145,16 @@ impl Vfs {
         for gap in wanted.gaps() {
             prints = self.printed_sources(inode.ino, gap.start, gap.end, &mut sources)?;
         }
-        // A packed file comes through its segment, which is kept by itself.
-        let packed =
-            |source: &Source| matches!(&source.data, ExtentData::Segment(slice) if self.is_packed(slice));
-        let keep = self.cache.is_some() && !sources.iter().any(packed);
-        let memory = match self.cost_of(&sources) {
+        let through = Through::Fetcher;
+        // What comes with others is kept as the segment it is in.
+        let with_others = |source: &Source| matches!(&source.data, ExtentData::Segment(slice) if self.comes_with_others(slice, through));
+        let keep = self.cache.is_some() && !sources.iter().any(with_others);
+        let memory = match self.cost_of(&sources, through) {
             0 => None,
             bytes => Some(self.reads.acquire(bytes).await),
         };
         let fetches: Vec<_> =
-            sources.into_iter().map(|source| self.fetch_whole(inode.ino, source, Through::Fetcher)).collect();
+            sources.into_iter().map(|source| self.fetch_whole(inode.ino, source, through)).collect();
         let mut found: Vec<(u64, Vec<Bytes>)> =
             stream::iter(fetches).buffered(READ_WIDTH).try_collect().await?;
         if keep && let [(offset, pieces)] = &found[..] {

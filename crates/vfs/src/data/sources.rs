@@ -28,7 +28,7 @@ pub(crate) struct Source {
     pub data: ExtentData,
 }
 
-/// How spans of packed files are got.
+/// How spans of segments are got.
 #[derive(Clone, Copy)]
 pub(crate) enum Through {
     /// As a part of what is read: with what comes after it.
@@ -105,7 +105,7 @@ impl Vfs {
     }
 
     /// Memory that fetching takes at most, bytes: as stored, as decompressed, and the spans under way.
-    pub(super) fn cost_of(&self, sources: &[Source]) -> u64 {
+    pub(super) fn cost_of(&self, sources: &[Source], through: Through) -> u64 {
         let codec = &self.volume.codec;
         let frames = 2 * u64::from(codec.frame_size());
         let plain =
@@ -113,7 +113,7 @@ impl Vfs {
         let (mut bytes, mut small) = (0, 0);
         for source in sources {
             bytes += match &source.data {
-                ExtentData::Segment(slice) if self.is_packed(slice) => {
+                ExtentData::Segment(slice) if self.comes_with_others(slice, through) => {
                     small += 1;
                     2 * u64::from(source.len) + frames
                 }
@@ -165,7 +165,7 @@ impl Vfs {
         let wanted = codec.stored_range(slice, 0, len);
         let mut attempt = 1;
         loop {
-            let stored = if self.is_packed(slice) {
+            let stored = if self.comes_with_others(slice, through) {
                 self.fetch_through_spans(slice, &wanted, through).await?
             } else {
                 let got = self.volume.store.get_range(&slice.segment.object_key(), wanted.clone()).await;
@@ -187,7 +187,7 @@ impl Vfs {
         }
     }
 
-    /// Small packed files: their neighbours come along, since they are likely to be read next.
+    /// What [comes with others](Self::comes_with_others).
     async fn fetch_through_spans(
         &self,
         slice: &SegmentSlice,
@@ -234,9 +234,14 @@ impl Vfs {
         Ok(bytes.freeze())
     }
 
-    /// Whether it is so short that it was packed together with others, which are likely to be read next.
-    pub(crate) fn is_packed(&self, slice: &SegmentSlice) -> bool {
-        slice.run_len <= self.volume.superblock.inline_max
+    /// Whether its neighbours in the segment come along, since they are likely to be read next: files that were written about the same time.
+    pub(crate) fn comes_with_others(&self, slice: &SegmentSlice, through: Through) -> bool {
+        let most = match through {
+            Through::Fetcher => SPAN,
+            // Pieces of large files lie among others that nobody may need.
+            Through::Store => u64::from(self.volume.superblock.inline_max),
+        };
+        u64::from(slice.run_len) <= most
     }
 }
 

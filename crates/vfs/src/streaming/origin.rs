@@ -173,7 +173,7 @@ impl Vfs {
 
     /// Whether so many bytes of a run are worth a request whose body is passed on as it comes.
     fn is_long(&self, slice: &SegmentSlice, len: u32) -> bool {
-        len >= SHORT && !self.is_packed(slice)
+        len >= SHORT && !self.comes_with_others(slice, Through::Store)
     }
 
     /// How many of `sources` are got side by side; at least one, if there is one.

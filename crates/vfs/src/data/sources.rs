@@ -124,7 +124,8 @@ impl Vfs {
                 ExtentData::Inline { .. } => 2 * u64::from(source.len),
             };
         }
-        bytes + small.min(READ_WIDTH as u64) * 2 * SPAN
+        // Each begins in one and may end in the next; one more for the longest.
+        bytes + if small == 0 { 0 } else { (2 * small.min(READ_WIDTH as u64) + 1) * SPAN }
     }
 
     /// The bytes of a source, with their offset in the file.

@@ -126,7 +126,7 @@ impl MemoryPlan {
             reads: 4 * share,
             streams: 3 * share,
             lent_to_streams: 9 * share / 2,
-            // A network of 1 GB/s brings 60 MiB while readers leave the thread that writes them no processor.
+            // Of a GiB read at 1 GB/s with all processors busy, 2 shares left out up to 139 MB under a ceiling of 1 GiB, this up to 23 MB.
             lent_to_cache: 5 * share / 2,
             spans: share,
             cache_queue: share - share / 4,

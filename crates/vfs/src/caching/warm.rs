@@ -102,7 +102,8 @@ impl Vfs {
     pub fn warmth(&self, ino: InodeNo) -> Result<Warmth> {
         let cache = self.cache()?;
         let (inode, bytes) = self.regular(ino)?;
-        let entry = self.entry_of(&inode);
+        // Shorter ones have none: they are not looked for.
+        let entry = self.is_by_itself(bytes).then(|| self.entry_of(&inode)).flatten();
         let own = entry.map_or(0, |entry| entry.present(bytes, &|chunk| self.print_of(ino, chunk)));
         if own >= bytes || bytes > SPAN {
             return Ok(Warmth { bytes, cached: own });

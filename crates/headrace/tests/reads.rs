@@ -3,12 +3,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, Fault, FaultProxy, MountOptions, Mounted, Rng, Run, TestVolume, pattern};
+use headrace_testbed::{
+    Backing, Fault, FaultProxy, MountOptions, Mounted, Rng, Run, TestVolume, direct, pattern,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -294,13 +296,11 @@ fn many_readers_at_once_read_what_was_written_within_their_memory() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    // Four streams on one descriptor, backwards and in strides: each in its own order.
+    mounted.unmount();
+    // Four streams on one descriptor, backwards and in strides: each in its own order. Without a cache, or the kernel would read its copy.
+    let mounted = volume.mount_with(&options.option("cache-size=off"));
     let wanted = pattern(3, size);
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
-        .open(mounted.join("f3"))
-        .unwrap();
+    let file = direct::open(&mounted.join("f3")).unwrap();
     let read = |at: usize, len: usize| {
         let mut found = vec![0; len];
         file.read_exact_at(&mut found, at as u64).unwrap();
@@ -460,8 +460,7 @@ fn a_file_that_is_written_while_it_is_read_shows_what_was_written() {
     let mut data = pattern(11, 16 * MIB);
     write(&path, &data);
     let mounted = mounted.remount();
-    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    let reader = OpenOptions::new().read(true).custom_flags(direct).open(&path).unwrap();
+    let reader = direct::open(&path).unwrap();
     let writer = OpenOptions::new().write(true).open(&path).unwrap();
     let mut rng = Rng::new(3);
     let chunk = 256 << 10;

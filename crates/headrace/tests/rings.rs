@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use headrace_testbed::mapping::SharedMapping;
 use headrace_testbed::process::{wait_for, wait_until};
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, pattern, tree_digest, uring};
+use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, direct, pattern, tree_digest, uring};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -42,13 +42,6 @@ fn mounted(volume: &TestVolume) -> Mounted<'_> {
     mounted
 }
 
-/// Reads past the kernel's cache.
-fn read_direct(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)?.read_to_end(&mut content)?;
-    Ok(content)
-}
-
 #[test]
 fn status_says_how_requests_come() {
     let Some(_offered) = offered() else { return };
@@ -76,7 +69,7 @@ fn a_kernel_that_does_not_offer_it_is_used_as_ever_and_the_reason_is_told() {
     assert!(requests["by"] == "device" && why.contains(advice), "{requests}");
     assert_eq!(volume.log().matches(why).count(), 1, "{}", volume.log());
     fs::write(mounted.join("file"), pattern(1, 3 * MIB)).unwrap();
-    assert!(read_direct(&mounted.join("file")).unwrap() == pattern(1, 3 * MIB));
+    assert!(direct::read(&mounted.join("file")).unwrap() == pattern(1, 3 * MIB));
     mounted.unmount();
 }
 
@@ -113,7 +106,7 @@ fn what_is_written_is_read_by_whoever_and_after_a_remount() {
                         file.write_all_at(chunk, at).unwrap();
                     }
                     drop(file);
-                    assert!(read_direct(&path).unwrap() == data, "{}", path.display());
+                    assert!(direct::read(&path).unwrap() == data, "{}", path.display());
                 }
                 for n in 0..300 {
                     fs::write(dir.join(format!("small-{n}")), pattern(1000 * writer + n, n as usize))
@@ -166,7 +159,7 @@ fn more_wait_for_a_store_than_there_are_entries_and_all_get_their_bytes() {
         let readers: Vec<_> = (0..READERS)
             .map(|n| {
                 let path = at.join(format!("{n}"));
-                scope.spawn(move || assert!(read_direct(&path).unwrap() == pattern(n, 70_000), "{n}"))
+                scope.spawn(move || assert!(direct::read(&path).unwrap() == pattern(n, 70_000), "{n}"))
             })
             .collect();
         std::thread::sleep(Duration::from_millis(500));
@@ -218,7 +211,7 @@ fn what_was_synced_outlives_the_process_and_nobody_hangs_on_its_rings() {
     server.freeze();
     // Some wait, and some have not been taken from the kernel, when the process goes.
     std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..100).map(|_| scope.spawn(|| read_direct(&at.join("cold")))).collect();
+        let readers: Vec<_> = (0..100).map(|_| scope.spawn(|| direct::read(&at.join("cold")))).collect();
         std::thread::sleep(Duration::from_millis(300));
         at.kill();
         let done = || readers.iter().all(|reader| reader.is_finished()).then_some(());

@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod content;
+pub mod direct;
 pub mod disk;
 pub mod hybrid;
 pub mod lock;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, MountOptions, TestVolume, pattern};
+use headrace_testbed::{Backing, MountOptions, TestVolume, direct, pattern};
 use rustix::io::Errno;
 
 use super::outage::waited_for;
-use super::{assert_same, impatient, read_direct};
+use super::{assert_same, impatient};
 
 const MIB: usize = 1 << 20;
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -23,14 +23,14 @@ fn with(option: &str) -> impl Fn(MountOptions) -> MountOptions {
 #[test]
 fn with_sync_a_server_that_stops_for_a_while_is_waited_for() {
     if !native_only() {
-        waited_for(&with("sync"), read_direct);
+        waited_for(&with("sync"), direct::read);
     }
 }
 
 #[test]
 fn with_durability_in_the_bucket_a_server_that_stops_for_a_while_is_waited_for() {
     if !native_only() {
-        waited_for(&with("durable=bucket"), read_direct);
+        waited_for(&with("durable=bucket"), direct::read);
     }
 }
 

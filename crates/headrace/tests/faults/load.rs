@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
-use headrace_testbed::{Backing, Fault, FaultProxy, Rng, TestVolume, env_number, pattern};
+use headrace_testbed::{Backing, Fault, FaultProxy, Rng, TestVolume, direct, env_number, pattern};
 
-use super::{assert_same, impatient, read_direct};
+use super::{assert_same, impatient};
 
 const WORKERS: u64 = 4;
 /// Files of a worker.
@@ -60,7 +60,7 @@ fn work(dir: &Path, seed: u64, until: Instant) -> HashMap<String, Vec<u8>> {
                 content.truncate(len as usize);
             }
             (2..=5, Some(content)) => {
-                let found = read_direct(&path).unwrap_or_else(|e| say("read", e));
+                let found = direct::read(&path).unwrap_or_else(|e| say("read", e));
                 assert_same(&format!("seed {seed}: {}", path.display()), &found, content);
             }
             (choice, _) => {
@@ -121,7 +121,7 @@ fn right_bytes_whatever_one_request_in_twenty_does() {
             assert_eq!(names, files.len(), "{}", dir.display());
             for (name, content) in files {
                 let path = dir.join(name);
-                let found = read_direct(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let found = direct::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_same(&path.display().to_string(), &found, content);
             }
         }

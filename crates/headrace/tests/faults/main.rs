@@ -5,11 +5,9 @@ mod levels;
 mod load;
 mod outage;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headrace_testbed::process::wait_until;
@@ -23,18 +21,6 @@ fn impatient(deadline: Duration, request_timeout: Duration) -> MountOptions {
         .option("cache-size=off")
         .option(&format!("deadline={}ms", deadline.as_millis()))
         .option(&format!("request-timeout={}ms", request_timeout.as_millis()))
-}
-
-/// Reads a file past the kernel's page cache.
-fn read_direct(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenOptions::new().read(true).custom_flags(libc_o_direct()).open(path)?;
-    let mut content = Vec::new();
-    file.read_to_end(&mut content)?;
-    Ok(content)
-}
-
-fn libc_o_direct() -> i32 {
-    rustix::fs::OFlags::DIRECT.bits().cast_signed()
 }
 
 /// Closes a file and gives what `close(2)` says, which dropping it does not.

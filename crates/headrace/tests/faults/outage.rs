@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use headrace_testbed::process::{kill_group, wait_for, wait_until};
 use headrace_testbed::volume::native_only;
 use headrace_testbed::writer::own_descriptors;
-use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, env_number, pattern};
+use headrace_testbed::{Backing, MountOptions, Mounted, TestVolume, direct, env_number, pattern};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::{assert_fails, assert_flushed_by_itself, assert_same, close, impatient, read_direct};
+use super::{assert_fails, assert_flushed_by_itself, assert_same, close, impatient};
 
 const MIB: usize = 1 << 20;
 
@@ -53,7 +53,7 @@ fn a_server_that_stops_for_a_while_is_waited_for() {
     if native_only() {
         return;
     }
-    waited_for(&|options| options, read_direct);
+    waited_for(&|options| options, direct::read);
 }
 
 /// Writers go on through a server that hangs and one that is gone, with what `level` adds to the mount; `read` gives a file's content.
@@ -138,8 +138,8 @@ fn a_server_that_is_gone_makes_errors_and_loses_nothing() {
     second.write_all_at(&data[..10], 0).expect("there is memory");
     let closed = close(second).expect_err("close says that nothing is stored");
     assert_eq!(closed.raw_os_error(), Some(Errno::IO.raw_os_error()));
-    assert_same("what is not stored", &read_direct(&mounted.join("file")).unwrap(), &data);
-    assert_fails("a cold read", Errno::IO, soon, || read_direct(&mounted.join("cold")).map(drop));
+    assert_same("what is not stored", &direct::read(&mounted.join("file")).unwrap(), &data);
+    assert_fails("a cold read", Errno::IO, soon, || direct::read(&mounted.join("cold")).map(drop));
 
     // Names go on, and so does what fits into metadata.
     let began = Instant::now();
@@ -179,7 +179,7 @@ fn a_server_that_is_gone_makes_errors_and_loses_nothing() {
 
     let check = |mounted: &Mounted<'_>| {
         for (name, expected) in [("cold", &cold), ("file", &data), ("quiet", &kept)] {
-            assert_same(name, &read_direct(&mounted.join(name)).unwrap(), expected);
+            assert_same(name, &direct::read(&mounted.join(name)).unwrap(), expected);
         }
         assert_eq!(std::fs::read(mounted.join("small")).unwrap(), b"small");
         let mut filler = File::open(mounted.join("filler")).unwrap();

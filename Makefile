@@ -129,7 +129,10 @@ compare: ## Headrace, its peers and the native file system side by side; QUICK=1
 	scripts/install-test-tools build bench
 	scripts/compare $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)
 
-.PHONY: cache-bench cache-storm
+.PHONY: cache-bench cache-storm fuse-floor
+fuse-floor: ## The same through a mount, through a server that does nothing, and on the disk: what the kernel takes; some ten minutes
+	scripts/fuse-floor
+
 cache-bench: ## Cached files through a mount against the disk itself, in turns; some five minutes
 	scripts/cache-bench
 

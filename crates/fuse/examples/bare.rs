@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headrace_fuse::Opcode;
@@ -19,6 +19,7 @@ use headrace_fuse::abi::{
     Args, AttrOut, CreateIn, EntryOut, FuseAttr, InHeader, InitFlags, InitIn, InitOut, Malformed, MkdirIn,
     OpenOut, OpenReply, OutHeader, ReadIn, SetattrIn, SetattrValid, WriteIn, WriteOut,
 };
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -96,10 +97,6 @@ struct Server {
 const OPENED: OpenReply = OpenReply { fh: 1, open_flags: OpenOut::KEEP_CACHE.bits(), backing_id: 0 };
 
 impl Server {
-    fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts the answer into `room`, and says how much of it.
     fn answer(&self, header: &InHeader, body: &[u8], room: &mut [u8]) -> Result<usize, Errno> {
         let malformed = |_: Malformed| Errno::INVAL;
@@ -133,32 +130,32 @@ impl Server {
             }
             Opcode::Lookup => {
                 let name = args.name().map_err(malformed)?.to_vec();
-                let tree = self.tree();
+                let tree = self.tree.lock();
                 let ino = tree.names.get(&(header.nodeid, name)).copied().ok_or(Errno::NOENT)?;
                 put(room, &entry(tree.attr(ino)?))
             }
             Opcode::Getattr => {
-                let attr = self.tree().attr(header.nodeid)?;
+                let attr = self.tree.lock().attr(header.nodeid)?;
                 put(room, &AttrOut { attr_valid: VALID, attr, ..zeroed() })
             }
             Opcode::Setattr => {
                 let new: SetattrIn = args.take().map_err(malformed)?;
-                let attr = self.tree().set(header.nodeid, &new)?;
+                let attr = self.tree.lock().set(header.nodeid, &new)?;
                 put(room, &AttrOut { attr_valid: VALID, attr, ..zeroed() })
             }
             Opcode::Mkdir => {
                 let arg: MkdirIn = args.take().map_err(malformed)?;
                 let name = args.name().map_err(malformed)?;
-                put(room, &self.tree().add(header.nodeid, name, libc::S_IFDIR | arg.mode, owner))
+                put(room, &self.tree.lock().add(header.nodeid, name, libc::S_IFDIR | arg.mode, owner))
             }
             Opcode::Symlink => {
                 let name = args.name().map_err(malformed)?;
-                put(room, &self.tree().add(header.nodeid, name, libc::S_IFLNK | 0o777, owner))
+                put(room, &self.tree.lock().add(header.nodeid, name, libc::S_IFLNK | 0o777, owner))
             }
             Opcode::Create => {
                 let arg: CreateIn = args.take().map_err(malformed)?;
                 let name = args.name().map_err(malformed)?;
-                let made = self.tree().add(header.nodeid, name, libc::S_IFREG | arg.mode, owner);
+                let made = self.tree.lock().add(header.nodeid, name, libc::S_IFREG | arg.mode, owner);
                 let len = put(room, &made)?;
                 Ok(len + put(&mut room[len..], &OPENED)?)
             }
@@ -170,7 +167,7 @@ impl Server {
             }
             Opcode::Write => {
                 let arg: WriteIn = args.take().map_err(malformed)?;
-                let mut tree = self.tree();
+                let mut tree = self.tree.lock();
                 let attr = tree.inodes.get_mut(&header.nodeid).ok_or(Errno::NOENT)?;
                 attr.size = attr.size.max(arg.offset + u64::from(arg.size));
                 put(room, &WriteOut { size: arg.size, padding: 0 })

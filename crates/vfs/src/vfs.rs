@@ -128,6 +128,7 @@ impl Vfs {
             plan,
             options,
         });
+        vfs.fetcher.recall(&vfs.volume.state_dir);
         vfs.replay_staged()?;
         vfs.runtime.spawn(keep_lending(Arc::downgrade(&vfs)));
         if let (Some(time), false) = (vfs.options.trash, vfs.options.read_only) {
@@ -187,6 +188,15 @@ impl Vfs {
         first.map_or(Ok(()), Err)
     }
 
+    /// What reads taught goes to the disk, for the next mount.
+    async fn note_learned(self: &Arc<Self>) {
+        let vfs = Arc::clone(self);
+        let noted = self.runtime.spawn_blocking(move || vfs.fetcher.note(&vfs.volume.state_dir)).await;
+        if let Err(error) = noted {
+            tracing::warn!(%error, "what was learned of the store is not kept");
+        }
+    }
+
     /// Flushes everything, stops background work and closes the volume. The front end must have stopped.
     ///
     /// # Errors
@@ -200,6 +210,7 @@ impl Vfs {
         self.handles.clear();
         self.abandon_staged();
         let staged = self.store_all_staged().await;
+        self.note_learned().await;
         self.fetcher.stop();
         self.lender.stop();
         self.background.stop().await;

@@ -35,6 +35,8 @@ const INCOMPLETE: &str = "incomplete";
 const SITE: &str = "site.json";
 /// Up to where the engine is nothing but a copy of the bucket's log.
 const COPY: &str = "copy.json";
+/// What reads from the store have taught.
+const READING: &str = "reading.json";
 /// Where an engine is built from the bucket before it takes its place.
 const RESTORING: &str = "restoring";
 /// Beginning of the names of engines that were put aside.
@@ -66,6 +68,21 @@ pub struct CopyMark {
     pub position: u64,
     /// Number of the log's last object then, if that is known.
     pub number: Option<u64>,
+}
+
+/// What reads from the store taught an earlier mount, for the next one to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadingRecord {
+    /// From sending a fetch to its first byte, microseconds.
+    pub latency_us: u64,
+    /// From there on, for each MiB of a fetch, microseconds.
+    pub mib_us: u64,
+    /// Bytes per second, of all fetches together.
+    pub rate: u64,
+    /// Fetches side by side.
+    pub fetches: u32,
+    /// Bytes that were read one after the other, of the shorter of the last two files or places in them.
+    pub run: u64,
 }
 
 /// A state directory that exists and passed the checks.
@@ -146,6 +163,20 @@ impl StateDir {
         let bytes =
             serde_json::to_vec(mark).map_err(|e| refused(&path, &format!("cannot encode it ({e})")))?;
         self.replace(COPY, &bytes)
+    }
+
+    /// What [`Self::set_reading`] recorded. What cannot be read is not there: it only saves time.
+    pub fn reading(&self) -> Option<ReadingRecord> {
+        let bytes = read_small(&self.path.join(READING)).ok().flatten()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Records what reads from the store have taught.
+    pub fn set_reading(&self, record: &ReadingRecord) -> Result<()> {
+        let path = self.path.join(READING);
+        let bytes =
+            serde_json::to_vec(record).map_err(|e| refused(&path, &format!("cannot encode it ({e})")))?;
+        self.replace(READING, &bytes)
     }
 
     /// Whether there is an engine.
@@ -246,7 +277,7 @@ impl StateDir {
             }
         }
         // The identity goes after the engine and the marker last: until then the directory is known for what it is.
-        for name in [SITE, COPY, crate::scrub::SCRUB, rebuild::REBUILT, IDENTITY, INCOMPLETE] {
+        for name in [SITE, COPY, READING, crate::scrub::SCRUB, rebuild::REBUILT, IDENTITY, INCOMPLETE] {
             remove_file(&self.path.join(name))?;
             remove_file(&self.path.join(format!("{name}{TEMPORARY}")))?;
         }

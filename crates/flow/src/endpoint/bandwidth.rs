@@ -76,6 +76,11 @@ impl Bandwidth {
         }
     }
 
+    /// So many bytes per second are known from another time.
+    pub fn recall(&mut self, now: Duration, rate: u64) {
+        self.push(now, rate as f64);
+    }
+
     /// Bytes per second; `None` before the first interval has passed.
     pub fn get(&self) -> Option<u64> {
         self.rate().map(|rate| rate as u64)

@@ -7,6 +7,9 @@ pub mod bandwidth;
 #[cfg(test)]
 mod closed_loop;
 pub mod hedge;
+mod known;
+#[cfg(test)]
+mod known_tests;
 pub mod latency;
 pub mod limit;
 #[cfg(test)]
@@ -20,6 +23,7 @@ use std::time::Duration;
 
 use bandwidth::Bandwidth;
 use hedge::Hedge;
+pub use known::Known;
 use latency::LeastLatency;
 use limit::{Finished, Limit};
 
@@ -97,6 +101,8 @@ pub struct Endpoint {
     hedge_at: Option<Duration>,
     /// When the newest bytes arrived.
     newest: Duration,
+    /// What was known another time, until it is believed.
+    recalled: Option<Known>,
 }
 
 impl Endpoint {
@@ -113,6 +119,7 @@ impl Endpoint {
             sizes: [0; 16],
             hedge_at: None,
             newest: Duration::ZERO,
+            recalled: None,
         }
     }
 
@@ -148,9 +155,10 @@ impl Endpoint {
         }
     }
 
-    /// So many more bytes of `fetch` arrived. The first call for a fetch (zero bytes will do) is its first byte.
-    pub fn progress(&mut self, now: Duration, fetch: FetchId, bytes: u64) {
-        let Some(flight) = self.position(fetch).and_then(|at| self.flights.get_mut(at)) else { return };
+    /// So many more bytes of `fetch` arrived. The first call for a fetch (zero bytes will do) is its first byte. True if what was
+    /// [recalled](Endpoint::recall) is believed from now on.
+    pub fn progress(&mut self, now: Duration, fetch: FetchId, bytes: u64) -> bool {
+        let Some(flight) = self.position(fetch).and_then(|at| self.flights.get_mut(at)) else { return false };
         flight.bytes = flight.bytes.saturating_add(bytes);
         let since_last = now.saturating_sub(flight.last);
         flight.last = flight.last.max(now);
@@ -169,8 +177,11 @@ impl Endpoint {
         let (in_flight, allowed) = (self.limit.in_flight(), self.limit.allowed());
         let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed;
         self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);
+        let flight = *flight;
         self.limit.could(self.bandwidth(), self.size);
+        let believed = self.believe(now, &flight);
         self.limit.delivered(now, bytes);
+        believed
     }
 
     /// `fetch` is complete. Its bytes were reported by [`progress`](Endpoint::progress).

@@ -33,10 +33,14 @@ impl Told {
     fn fetches(&mut self, at_once: usize, latency: Duration, bytes: u64) {
         let all: Vec<FetchId> = (0..at_once).map(|_| self.send(bytes)).collect();
         self.now += latency;
-        all.iter().for_each(|fetch| self.endpoint.progress(self.now, *fetch, 0));
+        for fetch in &all {
+            self.endpoint.progress(self.now, *fetch, 0);
+        }
         for _ in 0..10 {
             self.now += latency / 10;
-            all.iter().for_each(|fetch| self.endpoint.progress(self.now, *fetch, bytes / 10));
+            for fetch in &all {
+                self.endpoint.progress(self.now, *fetch, bytes / 10);
+            }
         }
         all.iter().for_each(|fetch| self.endpoint.finished(self.now, *fetch));
     }

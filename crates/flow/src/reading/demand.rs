@@ -48,6 +48,11 @@ impl Reads {
             return false;
         }
         let room = self.usable().saturating_sub(self.held.saturating_add(needed));
+        let of = stream.and_then(|stream| {
+            let state = self.files.get(&file)?;
+            Some((state.ahead.get(&stream)?.window.bytes(), state.left(stream)))
+        });
+        let part = of.map_or(part, |(window, left)| self.part_of(window, left, part));
         let Some(state) = self.files.get_mut(&file) else { return true };
         for mut range in missing {
             // What a stream's reader waits for is fetched with what comes after it: a request costs as much for little as for much.

@@ -92,6 +92,7 @@ impl Reads {
         let (part, quantum) = (self.part_size(), self.quantum());
         let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
+        let left = state.left(stream);
         let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
         if mode == Mode::Ordered && ahead.in_flight > 0 {
             return Turn::Nothing;
@@ -101,7 +102,7 @@ impl Reads {
             return Turn::Over;
         }
         let (edge, window) = (ahead.edge, ahead.window.bytes());
-        let part = self.part_of(window, part);
+        let part = self.part_of(window, left, part);
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
         let len = range.end - range.start;

@@ -13,6 +13,8 @@ use crate::window::{self, Window};
 #[derive(Debug)]
 pub(super) struct Ahead {
     pub window: Window,
+    /// Bytes that were read of it.
+    pub run: u64,
     /// Where the next fetch begins, unless the reader has gone past it: see [`crate::streams::Pattern::next`].
     pub edge: u64,
     /// Bytes of parts that were fetched for it and not all read yet.
@@ -70,12 +72,23 @@ impl File {
         let reader = self.streams.get(stream)?.reader;
         Some(self.ahead.entry(stream).or_insert_with(|| Ahead {
             window: Window::new(tuning, part),
+            run: 0,
             edge: reader,
             held: 0,
             in_flight: 0,
             deficit: 0,
             queued: false,
         }))
+    }
+
+    /// Bytes before the reader of a stream, as far as the file goes.
+    pub(super) fn left(&self, id: StreamId) -> u64 {
+        self.streams.get(id).map_or(0, |stream| match stream.pattern {
+            streams::Pattern::Backward => stream.reader,
+            streams::Pattern::Forward | streams::Pattern::Strided { .. } => {
+                self.len.saturating_sub(stream.reader)
+            }
+        })
     }
 
     /// What to fetch of a forward stream if `range`, of which nothing is there, is missing: up to the end of a part, if its window has

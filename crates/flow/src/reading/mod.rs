@@ -27,6 +27,7 @@ mod reads;
 mod release;
 #[cfg(test)]
 mod release_tests;
+mod runs;
 #[cfg(test)]
 mod share_tests;
 mod size;
@@ -44,5 +45,6 @@ mod whole;
 mod whole_tests;
 
 pub use reads::Reads;
+pub use runs::Learned;
 pub use tuning::{Fixed, Tuning};
 pub use types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};

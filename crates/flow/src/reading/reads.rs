@@ -8,6 +8,7 @@ use super::Tuning;
 use super::backlog::Backlog;
 use super::file::File;
 use super::part::Part;
+use super::runs::Runs;
 use super::types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};
 use super::whole::Rent;
 use crate::backoff::Failure;
@@ -74,6 +75,8 @@ pub struct Reads {
     pub(super) ring: VecDeque<(FileId, StreamId)>,
     /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
     pub(super) buying: VecDeque<(FileId, u64)>,
+    /// How long streams were lately.
+    pub(super) runs: Runs,
     /// What was paid for those that are read as if they were one.
     pub(super) together: Rent,
     /// What a disk takes of them, as it was told last, and what it was given of all of them since.
@@ -123,6 +126,7 @@ impl Reads {
             ring: VecDeque::new(),
             buying: VecDeque::new(),
             wide: 0,
+            runs: Runs::default(),
             together: Rent::default(),
             kept_together: Kept::No,
             put_away_together: 0,
@@ -201,16 +205,28 @@ impl Reads {
             if let Some(state) = self.files.get_mut(&file) {
                 state.streamed = true;
                 let before = state.ahead.len();
-                if let Some(ahead) = state.ahead_of(placed.stream, window, part) {
-                    let ready_for = ready_for.unwrap_or_default();
-                    match fixed {
-                        Some(fixed) => ahead.window = Window::fixed(fixed.window),
-                        None => {
-                            ahead.window.read(&window::Read { bytes, ready_for, waits, fetch, part, most });
-                        }
+                state.ahead_of(placed.stream, window, part);
+                self.followed += (state.ahead.len() - before) as u64;
+            }
+            let known = self.known_window(part);
+            let ahead = self.files.get_mut(&file).and_then(|state| state.ahead.get_mut(&placed.stream));
+            if let Some(ahead) = ahead {
+                ahead.run = ahead.run.saturating_add(bytes);
+                let ready_for = ready_for.unwrap_or_default();
+                match fixed {
+                    Some(fixed) => ahead.window = Window::fixed(fixed.window),
+                    None => {
+                        ahead.window.read(&window::Read {
+                            bytes,
+                            ready_for,
+                            waits,
+                            fetch,
+                            part,
+                            most,
+                            known,
+                        });
                     }
                 }
-                self.followed += (state.ahead.len() - before) as u64;
             }
         }
         self.passed(now, file, placed.stream);
@@ -271,9 +287,11 @@ impl Reads {
     pub fn arrived(&mut self, now: Duration, fetch: FetchId, bytes: u64) {
         let Some(flight) = self.flights.get_mut(&fetch) else { return };
         flight.arrived = flight.arrived.saturating_add(bytes);
-        self.endpoint.progress(now, fetch, bytes);
-        self.probe.delivered(now, bytes);
         let (file, start, there) = (flight.file, flight.part, flight.base + flight.arrived);
+        if self.endpoint.progress(now, fetch, bytes) {
+            self.widen();
+        }
+        self.probe.delivered(now, bytes);
         self.advance(now, file, start, there, bytes);
         self.paced(now, bytes);
         self.pump(now);

@@ -182,7 +182,10 @@ impl Reads {
             self.drop_part(now, file, start);
         }
         if let Some(state) = self.files.get_mut(&file) {
-            self.followed -= u64::from(state.ahead.remove(&stream).is_some());
+            if let Some(ahead) = state.ahead.remove(&stream) {
+                self.followed -= 1;
+                self.runs.ended(ahead.run);
+            }
         }
     }
 
@@ -201,6 +204,7 @@ impl Reads {
             || self.lent.values().any(|lent| lent.file == file);
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
+            state.ahead.values().for_each(|ahead| self.runs.ended(ahead.run));
             self.wide -= u64::from(state.whole.wide);
             if state.together {
                 self.forget_together();

@@ -1,6 +1,8 @@
 //! How many bytes one fetch ahead asks for. Small ones are there soon, and a window may have several; large ones cost less for each byte:
 //! a request has a latency, and takes processor time at both ends.
 
+use std::time::Duration;
+
 use super::reads::Reads;
 
 /// How long small fetches take says little of how long one takes that is more than so many times as large.
@@ -13,30 +15,38 @@ impl Reads {
             return 1 << fixed.part.min(self.limits.request_max).max(1).ilog2();
         }
         let least = self.part_least();
-        let wanted = match (self.endpoint.latency_least(), self.endpoint.alone(least)) {
-            (Some(latency), Some(alone)) => {
-                // `alone` counts the latency; what is left is the rate of the transfer.
-                let whole = least as f64 / alone.max(1) as f64;
-                let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
-                let rate = least as f64 / transfer;
-                let flowing = latency.saturating_mul(self.tuning.part_latencies).max(self.tuning.part_time);
-                (rate * flowing.as_secs_f64()) as u64
-            }
-            _ => least,
-        };
+        let wanted = self.transfer().map_or(least, |(latency, rate)| {
+            let flowing = latency.saturating_mul(self.tuning.part_latencies).max(self.tuning.part_time);
+            (rate * flowing.as_secs_f64()) as u64
+        });
         let wanted = wanted.min(self.endpoint.size().map_or(least, |size| size.saturating_mul(BELIEVED)));
         // Powers of two, so that parts of different streams of a file meet.
         1 << wanted.max(least).min(self.part_most()).ilog2()
     }
 
-    /// Bytes of a fetch ahead of one stream whose window has so many, where that of no stream in particular is `part`: several make up
-    /// the window, so that a small one need not wait for few large ones.
-    pub(super) fn part_of(&self, window: u64, part: u64) -> u64 {
+    /// Bytes of a fetch ahead of one stream, whose window has so many and of which so many are left, where that of no stream in particular is
+    /// `part`: several make up the window, so that a small one need not wait for few large ones; and where less is left than all fetches in
+    /// flight could bring, all of them share it, as far as that is worth a request.
+    pub(super) fn part_of(&self, window: u64, left: u64, part: u64) -> u64 {
         if self.tuning.fixed.is_some() {
             return part;
         }
         let least = self.part_least().min(part);
-        part.min(1 << (window / self.tuning.parts_per_window.max(1)).max(least).ilog2())
+        let several = window / self.tuning.parts_per_window.max(1);
+        let worth = self.transfer().map_or(0.0, |(_, rate)| rate * self.tuning.part_least_time.as_secs_f64());
+        let fetches = (self.allowed() as u64 / self.followed.max(1)).max(1);
+        let shared = (left as f64 / fetches as f64 * std::f64::consts::SQRT_2) as u64;
+        part.min(1 << several.min(shared.max(worth as u64)).max(least).ilog2())
+    }
+
+    /// How long it takes until one fetch brings bytes, and bytes per second from then on, while the endpoint is not loaded.
+    fn transfer(&self) -> Option<(Duration, f64)> {
+        let least = self.part_least();
+        let (latency, alone) = (self.endpoint.latency_least()?, self.endpoint.alone(least)?);
+        // `alone` counts the latency; what is left is the rate of the transfer.
+        let whole = least as f64 / alone.max(1) as f64;
+        let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
+        Some((latency, least as f64 / transfer))
     }
 
     pub(super) fn part_least(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Reads in small closed worlds: whatever happens, every read is answered with bytes that are there, and memory is kept to.
 
 mod hung;
+mod runs;
 mod size;
 mod whole;
 

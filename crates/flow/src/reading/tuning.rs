@@ -24,6 +24,9 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
     pub part_time: Duration,
+    /// Where all that is wanted of a stream soon is less than could be in flight, it is fetched in smaller parts, down to those that take so
+    /// long from their first byte to the last.
+    pub part_least_time: Duration,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
     /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
@@ -80,6 +83,7 @@ impl Default for Tuning {
             part_min: 1 << 20,
             part_latencies: 2,
             part_time: Duration::from_millis(40),
+            part_least_time: Duration::from_millis(10),
             parts_per_window: 4,
             windows_in_flight: 16,
             share: 4,

@@ -43,6 +43,8 @@ pub struct Read {
     pub part: u64,
     /// More than this is of no use, bytes: what may be in flight, or what memory there is.
     pub most: u64,
+    /// See [`Window::widen`]; zero if nothing is known.
+    pub known: u64,
 }
 
 /// The window of one stream: it grows fourfold with each round, a window's worth of reading, until the reader does not wait any more. From then on
@@ -85,8 +87,16 @@ impl Window {
         if self.read >= self.bytes {
             self.end_round(read);
         }
+        self.widen(read.known);
         let least = read.part.saturating_mul(self.tuning.first_parts.max(1));
         self.bytes = self.bytes.min(read.most).max(least.min(read.most));
+    }
+
+    /// As many bytes are known to be needed, and will be read: while it grows, it need not be smaller.
+    pub fn widen(&mut self, known: u64) {
+        if self.growing {
+            self.bytes = self.bytes.max(known);
+        }
     }
 
     fn end_round(&mut self, read: &Read) {
@@ -119,7 +129,7 @@ mod tests {
     fn read(ready_for: Option<Duration>, waits: &mut u64) -> Read {
         *waits += u64::from(ready_for.is_none());
         let ready_for = ready_for.unwrap_or_default();
-        Read { bytes: PART, ready_for, waits: *waits, fetch: FETCH, part: PART, most: 1 << 40 }
+        Read { bytes: PART, ready_for, waits: *waits, fetch: FETCH, part: PART, most: 1 << 40, known: 0 }
     }
 
     fn round(window: &mut Window, ready_for: Option<Duration>) {
@@ -146,6 +156,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_to_be_needed_counts_while_it_grows() {
+        let mut window = Window::new(Tuning::default(), PART);
+        let known = |known| Read { known, ..read(None, &mut 0) };
+        window.read(&known(40 * PART));
+        assert_eq!(window.bytes(), 40 * PART);
+        window.read(&known(3 * PART));
+        assert_eq!(window.bytes(), 40 * PART, "it is no bound");
+        window.read(&Read { most: 30 * PART, ..known(50 * PART) });
+        assert_eq!(window.bytes(), 30 * PART);
+        let reached = window.bytes();
+        round(&mut window, Some(FETCH));
+        window.read(&known(50 * PART));
+        assert_eq!(window.bytes(), reached, "it was seen to be enough");
+    }
+
+    #[test]
     fn what_lies_ready_for_long_was_too_much() {
         let mut window = Window::new(Tuning::default(), PART);
         (0..6).for_each(|_| round(&mut window, None));
@@ -168,13 +194,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_within_its_bounds(reads in proptest::collection::vec((0u64..1 << 24, any::<u32>(), any::<bool>(), 1u64..1 << 22, 0u64..1 << 28), 1..200)) {
+        fn it_keeps_within_its_bounds(reads in proptest::collection::vec((0u64..1 << 24, any::<u32>(), any::<bool>(), 1u64..1 << 22, 0u64..1 << 28, 0u64..1 << 30), 1..200)) {
             let mut window = Window::new(Tuning::default(), PART);
             let mut waits = 0;
-            for (bytes, nanos, waited, part, most) in reads {
+            for (bytes, nanos, waited, part, most, known) in reads {
                 waits += u64::from(waited);
                 let ready_for = Duration::from_nanos(nanos.into());
-                window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part, most });
+                window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part, most, known });
                 prop_assert!(window.bytes() <= most);
                 prop_assert!(window.bytes() >= most.min(2 * part));
             }

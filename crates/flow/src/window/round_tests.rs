@@ -24,7 +24,7 @@ impl Reader {
         self.waits += u64::from(ready_for.is_none());
         let ready_for = ready_for.unwrap_or_default();
         let (waits, most) = (self.waits, self.most);
-        self.window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part: PART, most });
+        self.window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part: PART, most, known: 0 });
     }
 
     /// All of a round in one read.

@@ -8,6 +8,7 @@ mod buffers;
 mod fetcher;
 mod flight;
 mod inner;
+mod learned;
 mod lending;
 mod origin;
 mod segments;

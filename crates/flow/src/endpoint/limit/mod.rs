@@ -154,6 +154,31 @@ impl Limit {
         }
     }
 
+    /// Whether nothing was measured yet.
+    pub fn is_new(&self) -> bool {
+        self.fresh && self.refused.is_none() && matches!(self.phase, Phase::Grow { before: None, .. })
+    }
+
+    /// Begins at a level that is known from another time, with the seconds that unloaded fetches took, to the first byte and for each
+    /// after it. To be called while [it is new](Limit::is_new).
+    pub fn recall(&mut self, now: Duration, level: usize, latency: f64, per_byte: f64) {
+        self.baseline.latency = Some(latency);
+        self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
+        self.fresh = false;
+        self.base = (level as f64).clamp(self.least, self.most);
+        self.phase = Phase::Grow { back: self.base, before: None, first: true };
+        self.set_level(now, self.base);
+    }
+
+    /// The level at which it rests; while that is searched, the one that what was delivered at best needs.
+    pub fn rests_at(&self) -> usize {
+        let searched = self.best.zip(self.unloaded()).map(|((best, size), (latency, per_byte))| {
+            self.staffed(best * (latency + per_byte * size) / size).clamp(self.least, self.most)
+        });
+        let level = searched.filter(|_| matches!(self.phase, Phase::Grow { .. })).unwrap_or(self.base);
+        level.round() as usize
+    }
+
     /// At least so many (1 or more, but not above the most) are allowed.
     pub fn set_least(&mut self, least: usize) {
         self.least = (least.max(1) as f64).min(self.most);

@@ -1,0 +1,74 @@
+//! How far a reader will go on, from how far others did: where streams were long lately and what the endpoint delivers is known, the window
+//! of one that begins need not be found by letting its reader wait.
+
+use std::time::Duration;
+
+use super::reads::Reads;
+use crate::endpoint::Known;
+
+/// How many bytes were read of the streams that ended last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Runs {
+    last: [Option<u64>; 2],
+}
+
+impl Runs {
+    /// A stream ended, of which so many bytes were read.
+    pub fn ended(&mut self, bytes: u64) {
+        self.last = [Some(bytes), self.last[0]];
+    }
+
+    /// So many bytes will be read of the next one, at least: of two in a row, the shorter one counts. Zero if there was none yet.
+    pub fn expected(&self) -> u64 {
+        self.last.iter().flatten().min().copied().unwrap_or(0)
+    }
+}
+
+/// What reading has taught, to begin with another time: [`Reads::learned`], [`Reads::recall`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learned {
+    /// Of the endpoint.
+    pub endpoint: Known,
+    /// Bytes that are read of a stream, at least.
+    pub run: u64,
+}
+
+impl Reads {
+    /// What was learned so far; `None` if that is nothing.
+    pub fn learned(&self) -> Option<Learned> {
+        let endpoint = self.endpoint.known().filter(|_| self.tuning.fixed.is_none())?;
+        Some(Learned { endpoint, run: self.runs.expected() })
+    }
+
+    /// What was learned another time. It counts from when the endpoint is seen to be as it was then, and only before the first search for
+    /// how many fetches it takes has measured anything. To be told before the first read.
+    pub fn recall(&mut self, learned: Learned) {
+        if self.tuning.fixed.is_none() {
+            self.endpoint.recall(learned.endpoint);
+            self.runs = Runs::default();
+            self.runs.ended(learned.run);
+        }
+    }
+
+    /// What is needed has become known: streams that wait for their windows to grow need not.
+    pub(super) fn widen(&mut self) {
+        let part = self.part_size();
+        let (known, most) = (self.known_window(part), self.most_ahead(part));
+        let mut streams = Vec::new();
+        for (file, state) in &mut self.files {
+            for (stream, ahead) in &mut state.ahead {
+                ahead.window.widen(known.min(most));
+                streams.push((*file, *stream));
+            }
+        }
+        streams.into_iter().for_each(|(file, stream)| self.queue(file, stream));
+    }
+
+    /// Bytes that a stream needs ahead of its reader, as far as it will be read: its share of what the endpoint delivers, in the time that a
+    /// fetch of `part` bytes takes. Zero if that is not known.
+    pub(super) fn known_window(&self, part: u64) -> u64 {
+        let known = self.endpoint.bandwidth().zip(self.endpoint.duration(part));
+        let needed = |(rate, takes): (u64, Duration)| (rate as f64 * takes.as_secs_f64()) as u64;
+        (known.map_or(0, needed) / self.followed.max(1)).min(self.runs.expected())
+    }
+}

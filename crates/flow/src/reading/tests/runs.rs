@@ -1,0 +1,131 @@
+//! What files that were read before say of the next one, and one mount of the other.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A store far away.
+fn far() -> World {
+    World::new(1024 * MIB, 100 * MS, 20_000_000)
+}
+
+/// Opens a file, reads so much of it and closes it; how long that took, and what was fetched.
+fn read(world: &mut World, file: u64, len: u64, read: u64) -> (Duration, u64) {
+    let (began, fetched) = (world.now, world.reads.stats().fetched);
+    world.open(file, len);
+    world.stream(file, read, MIB);
+    world.reads.closed(world.now, HandleId(file));
+    world.act();
+    (world.now - began, world.reads.stats().fetched - fetched)
+}
+
+#[test]
+fn a_file_like_those_before_it_does_not_begin_anew() {
+    let mut world = far();
+    let first = read(&mut world, 1, 256 * MIB, 256 * MIB).0;
+    read(&mut world, 2, 256 * MIB, 256 * MIB);
+    let (third, fetched) = read(&mut world, 3, 256 * MIB, 256 * MIB);
+    assert!(third < first / 2, "{third:?} after {first:?}");
+    assert_eq!(fetched, 256 * MIB);
+    // A short one, of which each fetch in flight may have a part, takes little longer than one part of it.
+    let short = read(&mut world, 4, 16 * MIB, 16 * MIB).0;
+    assert!(short < 170 * MS, "{short:?}");
+}
+
+#[test]
+fn who_reads_beginnings_has_beginnings_fetched() {
+    let mut world = far();
+    for file in 1..=3 {
+        read(&mut world, file, 256 * MIB, 256 * MIB);
+    }
+    let part = world.reads.part_size();
+    let fetched: Vec<u64> = (4..=8).map(|file| read(&mut world, file, 256 * MIB, 3 * MIB).1).collect();
+    // The first one was not to be known. From then on it is as if nothing were: two parts ahead of the reader.
+    for fetched in &fetched[1..] {
+        assert!(*fetched <= 3 * MIB + 2 * part, "{fetched} of parts of {part}");
+    }
+    // And it is not learned from one alone that it is otherwise.
+    read(&mut world, 9, 256 * MIB, 256 * MIB);
+    assert!(read(&mut world, 10, 256 * MIB, 3 * MIB).1 <= 3 * MIB + 2 * part);
+}
+
+#[test]
+fn streams_share_what_the_endpoint_is_known_to_deliver() {
+    let mut world = far();
+    for file in 1..=2 {
+        read(&mut world, file, 512 * MIB, 512 * MIB);
+    }
+    let window = |world: &mut World, file: u64| {
+        world.open(file, 512 * MIB);
+        let request = world.ask(file, 0..MIB);
+        world.until_answered(request);
+        world.reads.windows().find(|(of, ..)| of.0 == file).map_or(0, |(_, _, bytes)| bytes)
+    };
+    let alone = window(&mut world, 3);
+    let of_two = window(&mut world, 4);
+    let part = world.reads.part_size();
+    assert!(alone > 8 * part, "{alone}");
+    assert!(of_two.abs_diff(alone / 2) <= alone / 8, "{of_two}, alone {alone}");
+}
+
+/// The first file in a world that was told this.
+fn first(mut world: World, learned: Option<Learned>) -> (Duration, u64, World) {
+    if let Some(learned) = learned {
+        world.reads.recall(learned);
+    }
+    let (took, fetched) = read(&mut world, 1, 128 * MIB, 128 * MIB);
+    (took, fetched, world)
+}
+
+#[test]
+fn what_was_learned_another_time_is_not_searched_for_again() {
+    let (unknown, _, mut world) = first(far(), None);
+    read(&mut world, 2, 1024 * MIB, 1024 * MIB);
+    let learned = world.reads.learned().expect("two files were read");
+    assert_eq!(learned.run, 128 * MIB);
+    assert!(learned.endpoint.latency.abs_diff(100 * MS) < MS && learned.endpoint.fetches > 16, "{learned:?}");
+    let (known, fetched, world) = first(far(), Some(learned));
+    assert!(known < unknown / 2, "{known:?}, and {unknown:?} with nothing known");
+    assert_eq!(fetched, 128 * MIB);
+    let again = world.reads.learned().expect("it was read again");
+    assert!(again.endpoint.latency.abs_diff(learned.endpoint.latency) < MS, "{again:?}, {learned:?}");
+}
+
+#[test]
+fn what_was_learned_of_another_network_is_not_believed() {
+    let mut elsewhere = World::new(1024 * MIB, 20 * MS, 90_000_000);
+    for file in 1..=2 {
+        read(&mut elsewhere, file, 256 * MIB, 256 * MIB);
+    }
+    // How far readers go on has nothing to do with it.
+    let mut learned = Learned { run: 0, ..elsewhere.reads.learned().expect("two files were read") };
+    let (unknown, fetched, world) = first(far(), None);
+    let allowed = world.reads.allowed();
+    for latency in [20 * MS, 100 * MS] {
+        // Once the latency differs, and once what each connection brings.
+        learned.endpoint.latency = latency;
+        let (took, fetched_too, world) = first(far(), Some(learned));
+        assert_eq!((took, fetched_too, world.reads.allowed()), (unknown, fetched, allowed), "{latency:?}");
+    }
+}
+
+#[test]
+fn what_was_learned_is_handed_on_by_who_learns_nothing() {
+    let mut world = far();
+    assert_eq!(world.reads.learned(), None);
+    for file in 1..=2 {
+        read(&mut world, file, 64 * MIB, 64 * MIB);
+    }
+    let learned = world.reads.learned().expect("two files were read");
+    let mut idle = far();
+    idle.reads.recall(learned);
+    assert_eq!(idle.reads.learned(), Some(learned));
+    // Numbers that somebody set are not of the endpoint.
+    let fixed = Some(Fixed { window: 8 * MIB, fetches: 4, part: MIB });
+    idle.reads = Reads::new(
+        Tuning { fixed, ..Tuning::default() },
+        Limits { memory: 64 * MIB, request_max: MIB, requests: 8 },
+    );
+    idle.reads.recall(learned);
+    assert_eq!(idle.reads.learned(), None);
+}

@@ -81,7 +81,7 @@ pub struct ReadingRecord {
     pub rate: u64,
     /// Fetches side by side.
     pub fetches: u32,
-    /// Bytes that were read one after the other, of the shorter of the last two files or places in them.
+    /// Bytes that will be read one after the other of a file, by what was read of the last two.
     pub run: u64,
 }
 

@@ -36,28 +36,38 @@ fn of_matrix(results: &Results, to: &mut Section) {
         "network, streams",
         "default, MB/s",
         "second half",
+        "mounted before",
         "best by hand, MB/s",
         "second half",
         "window:fetches:part, MiB",
         "of best",
         "of best, second half",
+        "mounted before, of best",
     ]);
     let part = Part::Matrix;
     for row in results.rows(part) {
         let value = |contender: &str, name| results.value(part, row, contender, name);
         let (default, default_steady) =
             (value(matrix::DEFAULT, matrix::RATE), value(matrix::DEFAULT, matrix::STEADY));
+        let again = value(matrix::AGAIN, matrix::RATE);
         let best = matrix::best(results, row).map(|(name, _)| name);
         let of = |name| best.and_then(|best| value(best, name));
         let (rate, steady) = (of(matrix::RATE), of(matrix::STEADY));
         let (whole, half) = (ratio(default, rate), ratio(default_steady, steady));
-        let (name, cells) = (best.unwrap_or("-"), [default, default_steady, rate, steady].map(spread));
+        let before = ratio(again, rate);
+        let cells = [default, default_steady, again, rate, steady].map(spread);
+        let name = best.unwrap_or("-");
         to.ask(whole.is_none_or(|whole| whole >= OF_BEST), || {
-            format!("{row}: {} of {name} ({} in the second half)", shown(whole), shown(half))
+            format!(
+                "{row}: {} of {name} ({} in the second half, {} if mounted before)",
+                shown(whole),
+                shown(half),
+                shown(before)
+            )
         });
         let mut line = vec![row.to_owned()];
         line.extend(cells);
-        line.extend([name.to_owned(), shown(whole), shown(half)]);
+        line.extend([name.to_owned(), shown(whole), shown(half), shown(before)]);
         table.row(line);
     }
     to.table(&table);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use headrace_netlab::Conditions;
 
@@ -143,6 +144,21 @@ impl Rig {
     /// A file outside of all that is measured.
     pub fn scratch(&self) -> Result<PathBuf> {
         Ok(self.site.directory("scratch")?.join("file"))
+    }
+
+    /// Has Headrace forget what it has learned of the server and of those who read.
+    pub fn forget(&self) -> Result<()> {
+        let states = self.site.directory("headrace-state")?;
+        let of_volumes = fs::read_dir(&states).context(|| format!("{}", states.display()))?;
+        for state in of_volumes.flatten() {
+            match fs::remove_file(state.path().join("reading.json")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).context(|| format!("{}", state.path().display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Mounts Headrace afresh with these `-o` options, with all caches empty, and reads.

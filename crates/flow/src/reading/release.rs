@@ -175,6 +175,7 @@ impl Reads {
     /// Nobody follows this stream any more: what was fetched ahead for it goes.
     pub(super) fn drop_stream(&mut self, now: Duration, file: FileId, stream: StreamId) {
         let Some(state) = self.files.get_mut(&file) else { return };
+        self.runs.ended(state, stream);
         state.streams.remove(stream);
         let of_it = state.parts.iter().filter(|part| part.stream == Some(stream) && part.is_idle());
         let starts: Vec<u64> = of_it.map(|part| part.range.start).collect();
@@ -182,10 +183,7 @@ impl Reads {
             self.drop_part(now, file, start);
         }
         if let Some(state) = self.files.get_mut(&file) {
-            if let Some(ahead) = state.ahead.remove(&stream) {
-                self.followed -= 1;
-                self.runs.ended(ahead.run);
-            }
+            self.followed -= u64::from(state.ahead.remove(&stream).is_some());
         }
     }
 
@@ -204,7 +202,7 @@ impl Reads {
             || self.lent.values().any(|lent| lent.file == file);
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
-            state.ahead.values().for_each(|ahead| self.runs.ended(ahead.run));
+            state.ahead.keys().for_each(|stream| self.runs.ended(&state, *stream));
             self.wide -= u64::from(state.whole.wide);
             if state.together {
                 self.forget_together();

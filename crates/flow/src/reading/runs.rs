@@ -3,8 +3,13 @@
 
 use std::time::Duration;
 
+use super::file::File;
 use super::reads::Reads;
 use crate::endpoint::Known;
+use crate::streams::StreamId;
+
+/// Who read a file to its end would have read one that is so many times as long.
+const LONGER: u64 = 8;
 
 /// How many bytes were read of the streams that ended last.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,8 +18,14 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// A stream ended, of which so many bytes were read.
-    pub fn ended(&mut self, bytes: u64) {
+    /// A stream of a file ends.
+    pub fn ended(&mut self, file: &File, stream: StreamId) {
+        let Some(ahead) = file.ahead.get(&stream) else { return };
+        let times = if file.left(stream) == 0 { LONGER } else { 1 };
+        self.push(ahead.run.saturating_mul(times));
+    }
+
+    fn push(&mut self, bytes: u64) {
         self.last = [Some(bytes), self.last[0]];
     }
 
@@ -29,7 +40,7 @@ impl Runs {
 pub struct Learned {
     /// Of the endpoint.
     pub endpoint: Known,
-    /// Bytes that are read of a stream, at least.
+    /// Bytes that will be read of a stream, at least: as many as of others, or several times as many if those were read to their files' ends.
     pub run: u64,
 }
 
@@ -46,7 +57,7 @@ impl Reads {
         if self.tuning.fixed.is_none() {
             self.endpoint.recall(learned.endpoint);
             self.runs = Runs::default();
-            self.runs.ended(learned.run);
+            self.runs.push(learned.run);
         }
     }
 

@@ -68,6 +68,31 @@ fn streams_share_what_the_endpoint_is_known_to_deliver() {
     assert!(of_two.abs_diff(alone / 2) <= alone / 8, "{of_two}, alone {alone}");
 }
 
+#[test]
+fn who_reads_short_files_to_their_ends_reads_longer_ones() {
+    let mut world = far();
+    let expected = |world: &World| world.reads.learned().map_or(0, |learned| learned.run / MIB);
+    for file in 1..=4 {
+        read(&mut world, file, 16 * MIB, 16 * MIB);
+    }
+    assert_eq!(expected(&world), 128);
+    read(&mut world, 5, 256 * MIB, 255 * MIB);
+    assert_eq!(expected(&world), 128, "of two, the shorter one counts");
+    read(&mut world, 6, 256 * MIB, 40 * MIB);
+    assert_eq!(expected(&world), 40);
+    // A stream that is given up while the file is open has ended too, and one that goes backward ends at the beginning.
+    world.open(7, 64 * MIB);
+    for at in (0..64).rev() {
+        let request = world.ask(7, at * MIB..(at + 1) * MIB);
+        world.until_answered(request);
+    }
+    world.reads.closed(world.now, HandleId(7));
+    world.act();
+    assert_eq!(expected(&world), 40);
+    read(&mut world, 8, 16 * MIB, 16 * MIB);
+    assert_eq!(expected(&world), 128);
+}
+
 /// The first file in a world that was told this.
 fn first(mut world: World, learned: Option<Learned>) -> (Duration, u64, World) {
     if let Some(learned) = learned {
@@ -82,7 +107,7 @@ fn what_was_learned_another_time_is_not_searched_for_again() {
     let (unknown, _, mut world) = first(far(), None);
     read(&mut world, 2, 1024 * MIB, 1024 * MIB);
     let learned = world.reads.learned().expect("two files were read");
-    assert_eq!(learned.run, 128 * MIB);
+    assert_eq!(learned.run, 8 * 128 * MIB, "both were read to their ends");
     assert!(learned.endpoint.latency.abs_diff(100 * MS) < MS && learned.endpoint.fetches > 16, "{learned:?}");
     let (known, fetched, world) = first(far(), Some(learned));
     assert!(known < unknown / 2, "{known:?}, and {unknown:?} with nothing known");

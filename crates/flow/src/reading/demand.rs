@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::part::Part;
 use super::reads::{Flight, Lent, Pending, Reads};
+use super::size::Place;
 use super::types::{Action, FetchId, FileId, RequestId};
 use crate::backoff::Failure;
 
@@ -48,11 +49,9 @@ impl Reads {
             return false;
         }
         let room = self.usable().saturating_sub(self.held.saturating_add(needed));
-        let of = stream.and_then(|stream| {
-            let state = self.files.get(&file)?;
-            Some((state.ahead.get(&stream)?.window.bytes(), state.left(stream)))
-        });
-        let part = of.map_or(part, |(window, left)| self.part_of(window, left, part));
+        // The reader is there.
+        let place = stream.and_then(|stream| self.files.get(&file)?.place(stream));
+        let part = place.map_or(part, |place| self.part_of(&Place { ahead: 0, ..place }, part));
         let Some(state) = self.files.get_mut(&file) else { return true };
         for mut range in missing {
             // What a stream's reader waits for is fetched with what comes after it: a request costs as much for little as for much.

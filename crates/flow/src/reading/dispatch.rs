@@ -92,7 +92,6 @@ impl Reads {
         let (part, quantum) = (self.part_size(), self.quantum());
         let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
-        let left = state.left(stream);
         let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };
         if mode == Mode::Ordered && ahead.in_flight > 0 {
             return Turn::Nothing;
@@ -101,8 +100,8 @@ impl Reads {
             ahead.deficit += quantum;
             return Turn::Over;
         }
-        let (edge, window) = (ahead.edge, ahead.window.bytes());
-        let part = self.part_of(window, left, part);
+        let edge = ahead.edge;
+        let part = state.place(stream).map_or(part, |place| self.part_of(&place, part));
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
         let len = range.end - range.start;

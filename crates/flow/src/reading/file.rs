@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::part::Parts;
+use super::size::Place;
 use super::types::{HandleId, Kept};
 use super::whole::Whole;
 use crate::streams::{self, Stream, StreamId, Streams};
@@ -89,6 +90,14 @@ impl File {
                 self.len.saturating_sub(stream.reader)
             }
         })
+    }
+
+    /// Where what comes next of a stream is to be fetched.
+    pub(super) fn place(&self, id: StreamId) -> Option<Place> {
+        let (stream, ahead) = self.streams.get(id).zip(self.ahead.get(&id))?;
+        let far = stream.pattern.ahead(stream.reader, ahead.edge);
+        let widened = ahead.window.is_widened();
+        Some(Place { window: ahead.window.bytes(), widened, left: self.left(id), ahead: far })
     }
 
     /// What to fetch of a forward stream if `range`, of which nothing is there, is missing: up to the end of a part, if its window has

@@ -8,6 +8,19 @@ use super::reads::Reads;
 /// How long small fetches take says little of how long one takes that is more than so many times as large.
 const BELIEVED: u64 = 16;
 
+/// Where something is to be fetched ahead of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Bytes of its window.
+    pub window: u64,
+    /// Whether all of that may be sent at once, because so much is known to be needed.
+    pub widened: bool,
+    /// Bytes of the file that are before the reader.
+    pub left: u64,
+    /// From the reader on, bytes.
+    pub ahead: u64,
+}
+
 impl Reads {
     /// Bytes of a fetch ahead, of no stream in particular: long enough to be mostly transfer and not mostly latency.
     pub(super) fn part_size(&self) -> u64 {
@@ -24,19 +37,21 @@ impl Reads {
         1 << wanted.max(least).min(self.part_most()).ilog2()
     }
 
-    /// Bytes of a fetch ahead of one stream, whose window has so many and of which so many are left, where that of no stream in particular is
-    /// `part`: several make up the window, so that a small one need not wait for few large ones; and where less is left than all fetches in
-    /// flight could bring, all of them share it, as far as that is worth a request.
-    pub(super) fn part_of(&self, window: u64, left: u64, part: u64) -> u64 {
+    /// Bytes of a fetch ahead of one stream, where that of no stream in particular is `part`: several make up its window, so that a small one
+    /// need not wait for few large ones. Where less is left than all fetches in flight could bring, all of them share it; and of what
+    /// is sent at once what is near the reader comes in small ones, or all would come together, late: both as far as that is worth a request.
+    pub(super) fn part_of(&self, place: &Place, part: u64) -> u64 {
         if self.tuning.fixed.is_some() {
             return part;
         }
         let least = self.part_least().min(part);
-        let several = window / self.tuning.parts_per_window.max(1);
+        let several = place.window / self.tuning.parts_per_window.max(1);
         let worth = self.transfer().map_or(0.0, |(_, rate)| rate * self.tuning.part_least_time.as_secs_f64());
         let fetches = (self.allowed() as u64 / self.followed.max(1)).max(1);
-        let shared = (left as f64 / fetches as f64 * std::f64::consts::SQRT_2) as u64;
-        part.min(1 << several.min(shared.max(worth as u64)).max(least).ilog2())
+        let shared = (place.left as f64 / fetches as f64 * std::f64::consts::SQRT_2) as u64;
+        let near = if place.widened { place.ahead / self.tuning.parts_before.max(1) } else { part };
+        let soon = shared.min(near);
+        part.min(1 << several.min(soon.max(worth as u64)).max(least).ilog2())
     }
 
     /// How long it takes until one fetch brings bytes, and bytes per second from then on, while the endpoint is not loaded.

@@ -24,9 +24,11 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
     pub part_time: Duration,
-    /// Where all that is wanted of a stream soon is less than could be in flight, it is fetched in smaller parts, down to those that take so
-    /// long from their first byte to the last.
+    /// Where less is left of a stream than could be in flight, and near its reader, parts are smaller, down to those that take so long from
+    /// their first byte to the last.
     pub part_least_time: Duration,
+    /// Ahead of a reader who begins with a window that is known, a part has at most one so-many-th of what is between it and him.
+    pub parts_before: u64,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
     /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
@@ -84,6 +86,7 @@ impl Default for Tuning {
             part_latencies: 2,
             part_time: Duration::from_millis(40),
             part_least_time: Duration::from_millis(10),
+            parts_before: 8,
             parts_per_window: 4,
             windows_in_flight: 16,
             share: 4,

@@ -55,6 +55,7 @@ pub struct Window {
     tuning: Tuning,
     bytes: u64,
     growing: bool,
+    widened: bool,
     /// Bytes read in this round.
     read: u64,
     /// Waits of the reader up to this round.
@@ -67,7 +68,16 @@ impl Window {
     /// The first window of a stream that is fetched in parts of so many bytes.
     pub fn new(tuning: Tuning, part: u64) -> Window {
         let bytes = part.saturating_mul(tuning.first_parts.max(1));
-        Window { tuning, bytes, growing: true, read: 0, waits: 0, least_ready: Duration::MAX, hungry: 0 }
+        Window {
+            tuning,
+            bytes,
+            growing: true,
+            widened: false,
+            read: 0,
+            waits: 0,
+            least_ready: Duration::MAX,
+            hungry: 0,
+        }
     }
 
     /// One of so many bytes, which stays so as long as it is not told of reads.
@@ -78,6 +88,11 @@ impl Window {
     /// Bytes ahead of the reader that should be there or on their way.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether it is as large as it is because so much was known to be needed.
+    pub fn is_widened(&self) -> bool {
+        self.growing && self.widened
     }
 
     /// The reader read.
@@ -94,8 +109,8 @@ impl Window {
 
     /// As many bytes are known to be needed, and will be read: while it grows, it need not be smaller.
     pub fn widen(&mut self, known: u64) {
-        if self.growing {
-            self.bytes = self.bytes.max(known);
+        if self.growing && known > self.bytes {
+            (self.bytes, self.widened) = (known, true);
         }
     }
 
@@ -161,6 +176,7 @@ mod tests {
         let known = |known| Read { known, ..read(None, &mut 0) };
         window.read(&known(40 * PART));
         assert_eq!(window.bytes(), 40 * PART);
+        assert!(window.is_widened() && !Window::new(Tuning::default(), PART).is_widened());
         window.read(&known(3 * PART));
         assert_eq!(window.bytes(), 40 * PART, "it is no bound");
         window.read(&Read { most: 30 * PART, ..known(50 * PART) });
@@ -169,6 +185,7 @@ mod tests {
         round(&mut window, Some(FETCH));
         window.read(&known(50 * PART));
         assert_eq!(window.bytes(), reached, "it was seen to be enough");
+        assert!(!window.is_widened());
     }
 
     #[test]

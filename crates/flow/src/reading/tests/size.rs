@@ -1,10 +1,14 @@
 //! How many bytes a fetch ahead asks for.
 
+use super::super::size::Place;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-/// Left of a file of which there is more than enough.
-const LONG: u64 = 1 << 50;
+
+/// Far ahead in a file of which more than enough is left, of a stream with such a window.
+fn far_ahead(window: u64) -> Place {
+    Place { window, widened: false, left: 1 << 50, ahead: 1 << 50 }
+}
 
 /// The largest fetch of one stream over such a network, in MiB.
 fn largest(memory: u64, latency: Duration, rate: u64) -> u64 {
@@ -59,9 +63,9 @@ fn a_small_window_has_several() {
     world.stream(1, 512 * MIB, MIB);
     let part = world.reads.part_size();
     assert_eq!(part, 8 * MIB);
-    assert_eq!(world.reads.part_of(2 * MIB, LONG, part), MIB, "not less than a megabyte");
-    assert_eq!(world.reads.part_of(11 * MIB, LONG, part), 2 * MIB);
-    assert_eq!(world.reads.part_of(512 * MIB, LONG, part), part);
+    assert_eq!(world.reads.part_of(&far_ahead(2 * MIB), part), MIB, "not less than a megabyte");
+    assert_eq!(world.reads.part_of(&far_ahead(11 * MIB), part), 2 * MIB);
+    assert_eq!(world.reads.part_of(&far_ahead(512 * MIB), part), part);
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn what_is_left_of_a_file_is_shared_by_all_fetches_that_may_be_in_flight_as_far_
     let part_of = |rate, left| {
         let mut reads = told(VAST, 16, 100 * MS, rate, 8 * MIB);
         reads.followed = 2;
-        reads.part_of(LONG, left, 8 * MIB)
+        reads.part_of(&Place { left, ..far_ahead(1 << 50) }, 8 * MIB)
     };
     for (left, part) in [(80, 8), (40, 4), (20, 2), (10, 1), (1, 1)] {
         assert_eq!(part_of(90_000_000, left * MIB) / MIB, part, "of {left}");
@@ -79,6 +83,20 @@ fn what_is_left_of_a_file_is_shared_by_all_fetches_that_may_be_in_flight_as_far_
     for (rate, part) in [(230_000_000, 2), (450_000_000, 4), (900_000_000, 8)] {
         assert_eq!(part_of(rate, 10 * MIB) / MIB, part, "at {rate}");
     }
+}
+
+#[test]
+fn what_is_near_a_reader_of_whom_much_is_known_comes_in_small_parts() {
+    let part_of = |rate, ahead, widened| {
+        let place = Place { ahead, widened, ..far_ahead(1 << 50) };
+        told(VAST, 16, 100 * MS, rate, 8 * MIB).part_of(&place, 8 * MIB)
+    };
+    for (ahead, part) in [(0, 1), (15, 1), (16, 2), (31, 2), (32, 4), (63, 4), (64, 8), (1 << 20, 8)] {
+        assert_eq!(part_of(90_000_000, ahead * MIB, true) / MIB, part, "{ahead} ahead");
+        assert_eq!(part_of(90_000_000, ahead * MIB, false) / MIB, 8, "where windows are searched for");
+    }
+    // What comes in ten milliseconds is not cut.
+    assert_eq!(part_of(450_000_000, 0, true) / MIB, 4);
 }
 
 #[test]
@@ -98,7 +116,7 @@ fn what_was_chosen_by_hand_is_kept_to() {
     let fixed = Some(Fixed { window: 8 * MIB, fetches: 4, part: 4 * MIB });
     let limits = Limits { memory: 256 * MIB, request_max: 8 * MIB, requests: 64 };
     let reads = Reads::new(Tuning { fixed, ..Tuning::default() }, limits);
-    assert_eq!(reads.part_of(8 * MIB, MIB, reads.part_size()), 4 * MIB);
+    assert_eq!(reads.part_of(&Place::default(), reads.part_size()), 4 * MIB);
 }
 
 /// What is known of an endpoint from fetches of so many bytes, one at a time: this latency, then this rate, bytes per second. As many
@@ -192,8 +210,8 @@ fn a_fetch_is_as_small_as_four_checksums_cover_where_memory_is_tiny_and_never_ab
         let power = request_max.max(1).next_power_of_two();
         let power = if power > request_max.max(1) { power / 2 } else { power };
         assert_eq!(reads.part_size(), power, "{request_max}");
-        assert_eq!(reads.part_of(64 * MIB, LONG, power), power);
-        assert_eq!(reads.part_of(0, LONG, power), power, "before a window is known too");
+        assert_eq!(reads.part_of(&far_ahead(64 * MIB), power), power);
+        assert_eq!(reads.part_of(&Place::default(), power), power, "before a window is known too");
     }
 }
 

@@ -24,14 +24,13 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whether `bytes` bytes came about as this says, half or twice as fast: the first of them after `latency`, the last `body` later.
+    /// Whether `bytes` bytes came as this says, the first of them after `latency`, the last `body` later: after half or twice the time, and at
+    /// half the rate or more. What was learned was learned beside many others, and one alone is often faster.
     fn is_like(&self, latency: Duration, bytes: u64, body: Duration) -> bool {
-        let like = |known: Duration, seen: Duration| {
-            known.abs_diff(seen) <= SHORT
-                || (seen <= known.saturating_mul(2) && known <= seen.saturating_mul(2))
-        };
+        let most = |known: Duration| known.saturating_mul(2).max(known.saturating_add(SHORT));
         let known = self.mib.as_secs_f64() * bytes as f64 / f64::from(1 << 20);
-        like(self.latency, latency) && like(Duration::try_from_secs_f64(known).unwrap_or(Duration::MAX), body)
+        let known = Duration::try_from_secs_f64(known).unwrap_or(Duration::MAX);
+        latency <= most(self.latency) && self.latency <= most(latency) && body <= most(known)
     }
 }
 

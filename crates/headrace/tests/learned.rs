@@ -1,0 +1,90 @@
+//! What a mount learned of the store, and of those who read, is there for the next one.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headrace_testbed::volume::native_only;
+use headrace_testbed::{Backing, Fault, FaultProxy, MountOptions, Mounted, Run, TestVolume, direct, pattern};
+
+const MIB: usize = 1 << 20;
+
+/// Fetches that may be in flight.
+fn allowed(mounted: &Mounted<'_>) -> f64 {
+    let status = mounted.volume().command(&["status", "--json"]).arg(mounted.path()).ok();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    let socket = status["metrics"]["socket"].as_str().expect("a socket for metrics");
+    let told =
+        Run::new("curl").args(["-sS", "--fail", "--unix-socket", socket, "http://localhost/metrics"]).ok();
+    let line = told.lines().find_map(|line| line.strip_prefix("headrace_read_fetches_allowed "));
+    line.and_then(|value| value.parse().ok()).expect("a number of fetches")
+}
+
+/// Reads the first MiB of a file that nobody has read in this mount, and then all of it; how many fetches might be in flight in between.
+fn begin(mounted: &Mounted<'_>, name: &str, written: &[u8]) -> f64 {
+    let (mut found, mut at) = (vec![0; MIB], 0);
+    // The kernel reads nothing ahead; nothing is on a local disk, so the buffer need not be aligned.
+    let past_the_page_cache = direct::open(&mounted.join(name)).unwrap();
+    past_the_page_cache.read_exact_at(&mut found, 0).unwrap();
+    assert!(found == written[..MIB], "{name}: other bytes at its beginning");
+    let allowed = allowed(mounted);
+    let file = File::open(mounted.join(name)).unwrap();
+    for wanted in written.chunks(MIB) {
+        file.read_exact_at(&mut found[..wanted.len()], at).unwrap();
+        assert!(found[..wanted.len()] == *wanted, "{name}: other bytes at {at}");
+        at += wanted.len() as u64;
+    }
+    allowed
+}
+
+/// Where what was learned is kept.
+fn record(volume: &TestVolume) -> PathBuf {
+    let status = volume.command(&["status", "--json"]).arg(volume.mount_point()).ok();
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    PathBuf::from(status["state_dir"].as_str().expect("the state directory")).join("reading.json")
+}
+
+#[test]
+fn as_many_fetches_as_the_last_mount_found_to_be_of_use_are_in_flight_after_the_first_bytes() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let data = pattern(11, 128 * MIB);
+    let mounted = volume.mount();
+    for name in ["one", "other"] {
+        std::fs::write(mounted.join(name), &data).unwrap();
+    }
+    mounted.unmount();
+    let proxy = FaultProxy::start(volume.s3().expect("S3").address());
+    proxy.always(Fault::Delay(Duration::from_millis(150)));
+    let options = MountOptions::default()
+        .option(&format!("endpoint={}", proxy.endpoint()))
+        .arg("--cache-size")
+        .arg("off");
+    let mounted = volume.mount_with(&options);
+    let record = record(&volume);
+    assert_eq!(begin(&mounted, "one", &data), 8.0, "nothing is known yet");
+    mounted.unmount();
+    let read_record = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(&record).expect("it was written")).expect("JSON")
+    };
+    let mut learned = read_record();
+    let number = |name: &str| learned[name].as_u64().expect("a number");
+    assert!((150_000..600_000).contains(&number("latency_us")), "{learned}");
+    assert!(number("run") >= data.len() as u64 && number("rate") > 1_000_000, "{learned}");
+    // However many it was on a busy machine, and however slowly they came.
+    (learned["fetches"], learned["mib_us"]) = (40.into(), 1_000_000.into());
+    std::fs::write(&record, learned.to_string()).unwrap();
+    let mounted = volume.mount_with(&options);
+    assert_eq!(begin(&mounted, "other", &data), 40.0, "{learned}");
+    mounted.unmount();
+    assert_ne!(read_record(), learned, "it was learned anew");
+    // It is no loss if it cannot be read.
+    std::fs::write(&record, "{\"latency_us\":").unwrap();
+    let mounted = volume.mount_with(&options);
+    assert_eq!(begin(&mounted, "one", &data), 8.0, "nothing can be known");
+    mounted.unmount();
+    assert!(read_record()["latency_us"].is_u64());
+}

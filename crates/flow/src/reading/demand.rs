@@ -49,9 +49,10 @@ impl Reads {
             return false;
         }
         let room = self.usable().saturating_sub(self.held.saturating_add(needed));
-        // The reader is there.
+        // The reader is there, and waits for no more than his read.
         let place = stream.and_then(|stream| self.files.get(&file)?.place(stream));
-        let part = place.map_or(part, |place| self.part_of(&Place { ahead: 0, ..place }, part));
+        let part =
+            place.map_or(part, |place| self.part_of(&Place { ahead: 0, window: u64::MAX, ..place }, part));
         let Some(state) = self.files.get_mut(&file) else { return true };
         for mut range in missing {
             // What a stream's reader waits for is fetched with what comes after it: a request costs as much for little as for much.

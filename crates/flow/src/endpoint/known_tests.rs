@@ -46,6 +46,16 @@ fn it_is_believed_when_a_fetch_comes_as_it_says() {
 }
 
 #[test]
+fn it_does_not_begin_with_fewer_than_who_knows_nothing() {
+    for (fetches, allowed) in [(3, 8), (9, 9), (1 << 20, 64)] {
+        let mut endpoint = Endpoint::new(Tuning::default(), 64);
+        endpoint.recall(Known { fetches, ..KNOWN });
+        assert!(told(&mut endpoint, 1, 40 * MS, 1024 * KIB, 20 * MS));
+        assert_eq!(endpoint.allowed(), allowed, "{fetches}");
+    }
+}
+
+#[test]
 fn near_by_two_milliseconds_more_or_less_are_chance() {
     let near = Known { latency: MS, mib: MS, ..KNOWN };
     for (latency, body, believed) in [(3, 2, true), (4, 2, false), (3, 4, false)] {

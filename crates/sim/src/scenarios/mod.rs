@@ -4,6 +4,8 @@ mod assess;
 mod catalogue;
 mod families;
 mod figure;
+#[cfg(test)]
+mod recall_tests;
 mod scenario;
 pub mod sensitivity;
 #[cfg(test)]

@@ -130,6 +130,8 @@ pub const CONSTANTS: &[Constant] = constants![
     part_min,
     part_latencies,
     part_time,
+    part_least_time,
+    parts_before,
     parts_per_window,
     windows_in_flight,
     share,

@@ -44,6 +44,9 @@ pub use tuning::Tuning;
 
 use crate::backoff::Failure;
 
+/// A level that was known another time is believed up to so many times the first one.
+const RECALLED: f64 = 8.0;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     /// `back`: the level to return to if the first step brings nothing. `before`: the round at the level before.
@@ -159,13 +162,15 @@ impl Limit {
         self.fresh && self.refused.is_none() && matches!(self.phase, Phase::Grow { before: None, .. })
     }
 
-    /// Begins at a level that is known from another time, with the seconds that unloaded fetches took, to the first byte and for each
+    /// Begins at a level that is known from another time, but with no fewer than usual and no more than eight times as many: the network may be
+    /// a slower one, though a single fetch does not tell. Takes the seconds that unloaded fetches took, to the first byte and for each
     /// after it. To be called while [it is new](Limit::is_new).
     pub fn recall(&mut self, now: Duration, level: usize, latency: f64, per_byte: f64) {
         self.baseline.latency = Some(latency);
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
-        self.base = (level as f64).clamp(self.least, self.most);
+        let first = self.tuning.first.max(1.0);
+        self.base = (level as f64).clamp(first, RECALLED * first).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);
     }

@@ -13,9 +13,14 @@ const READ: u64 = 4 * KIB;
 
 /// Files 1 to `files` are open; fetches of a MiB, of which 10 may be under way.
 fn open(memory: u64, files: u64, together: bool) -> Driven {
+    open_long(memory, files, together, LEN)
+}
+
+/// The same, of files of so many bytes.
+fn open_long(memory: u64, files: u64, together: bool, len: u64) -> Driven {
     let mut driven = Driven::fixed(limits(memory), 8 * MIB, 10, MIB);
     for file in 1..=files {
-        driven.open(file, LEN);
+        driven.open(file, len);
         if together {
             driven.reads.together(FileId(file));
         }
@@ -78,6 +83,52 @@ fn readers_of_many_files_who_come_back_have_all_of_them_after_two_reads_of_each(
     assert_eq!(driven.reads.held(), 12 * LEN, "all is there");
     let request = driven.read(7, 11 * MIB..11 * MIB + READ);
     assert!(driven.is_answered(request), "and read at once");
+}
+
+#[test]
+fn the_price_of_all_of_them_is_paid_first() {
+    // Each takes four times as long as the two reads that would be enough.
+    let mut driven = open_long(1024 * MIB, 12, true, 4 * LEN);
+    let (reads, _) = until_bought(&mut driven, 12, 12).expect("it is worth it");
+    assert!((6 * 12..=9 * 12).contains(&reads), "{reads}");
+    assert_eq!(all_that_comes(&mut driven), (1..=12).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_few_files_are_read_as_often_as_half_the_regions_of_one() {
+    let mut driven = open(1024 * MIB, 2, true);
+    let (reads, bought) = until_bought(&mut driven, 2, 12).expect("it is worth it");
+    assert_eq!(reads, u64::from(Tuning::default().regions) / 2);
+    assert!(!bought.is_empty());
+    assert_eq!(all_that_comes(&mut driven), [1, 2]);
+}
+
+#[test]
+fn what_was_bought_is_paid_with() {
+    let mut driven = open(1024 * MIB, 11, true);
+    let (reads, _) = until_bought(&mut driven, 11, 8).expect("it is worth it");
+    let paid = 20 * MS * u32::try_from(reads).expect("a few");
+    assert!(driven.reads.together.paid < paid / 2, "{:?} of {paid:?} are left", driven.reads.together.paid);
+}
+
+#[test]
+fn no_more_comes_than_the_disk_was_said_to_take_of_all_of_them() {
+    let mut driven = open(100 * MIB, 24, true);
+    let tell = |driven: &mut Driven, room| {
+        (1..=24).for_each(|file| driven.reads.kept(FileId(file), Kept::Yes { room }));
+    };
+    tell(&mut driven, 8 * MIB);
+    until_bought(&mut driven, 24, 8).expect("it is worth it");
+    let read = driven.reads.stats().fetched;
+    all_that_comes(&mut driven);
+    let came = driven.reads.stats().fetched - read;
+    assert!(came > 2 * MIB && came <= 8 * MIB, "{came}");
+    // It has written that.
+    tell(&mut driven, 16 * MIB);
+    driven.read(1, 15 * MIB..15 * MIB + READ);
+    all_that_comes(&mut driven);
+    let more = driven.reads.stats().fetched - read - came;
+    assert!(more > 8 * MIB && more <= 16 * MIB + 32 * KIB, "{more}");
 }
 
 #[test]

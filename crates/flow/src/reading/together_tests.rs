@@ -248,3 +248,51 @@ fn when_the_last_of_them_is_closed_all_is_as_at_first() {
         }
     }
 }
+
+/// Others hold all memory, and file 1, which has no room in it, is to be fetched whole; whether it still is when `under_way` was sent.
+fn waits_for_memory(together: bool, under_way: impl FnOnce(&mut Driven)) -> bool {
+    let mut driven = Driven::fixed(limits(64 * MIB), 8 * MIB, 10, MIB);
+    (1..=4).for_each(|file| driven.open(file, 256 * MIB));
+    driven.reads.together(FileId(2));
+    under_way(&mut driven);
+    for n in 0.. {
+        if driven.reads.held() >= driven.reads.usable() {
+            break;
+        }
+        // Read, and not taken.
+        let request = driven.read(4, n * 9 * MIB..n * 9 * MIB + 4 * MIB);
+        let of_it = driven.flying.iter().filter(|(_, (sent, _))| sent.file == 4);
+        let fetches: Vec<_> = of_it.map(|(fetch, _)| *fetch).collect();
+        driven.pass(MS);
+        fetches.into_iter().for_each(|fetch| driven.finish(fetch));
+        assert!(driven.is_answered(request));
+    }
+    if together {
+        driven.reads.together(FileId(1));
+    }
+    driven.reads.kept(FileId(1), Kept::Yes { room: u64::MAX });
+    let state = driven.reads.files.get_mut(&FileId(1)).expect("it is open");
+    (state.whole.prepaid, state.whole.beyond) = (true, together);
+    driven.reads.begin_buying(FileId(1));
+    // Anything that happens.
+    driven.wake();
+    driven.reads.files[&FileId(1)].whole.is_buying()
+}
+
+#[test]
+fn a_file_larger_than_memory_waits_for_room_only_while_something_of_it_is_under_way() {
+    let of = |file: u64| {
+        move |driven: &mut Driven| {
+            driven.read(file, 100 * MIB..100 * MIB + READ);
+        }
+    };
+    let nothing = |_: &mut Driven| {};
+    assert!(!waits_for_memory(false, nothing) && !waits_for_memory(true, nothing), "others need the memory");
+    assert!(waits_for_memory(false, of(1)), "it goes on when that has come");
+    assert!(!waits_for_memory(false, of(2)), "that is one of those that are read together, and it is not");
+    assert!(
+        waits_for_memory(true, of(2)),
+        "of those that are read together, what is under way of one is of all"
+    );
+    assert!(!waits_for_memory(true, of(3)), "that is another");
+}

@@ -76,12 +76,17 @@ fn read(rig: &Rig, cell: &Cell, contender: &str) -> Result<Figure> {
     Ok((values, recovery::series(&outcome.moments, 0.1)))
 }
 
+/// Whether somebody chose the numbers.
+fn is_by_hand(contender: &str) -> bool {
+    ![DEFAULT, AGAIN].contains(&contender)
+}
+
 /// Fixed settings of a cell that were best so far.
 fn finalists(results: &Results, row: &str) -> Vec<String> {
     let mut all: Vec<(f64, &str)> = results
         .contenders(Part::Matrix, row)
         .into_iter()
-        .filter(|contender| ![DEFAULT, AGAIN].contains(contender))
+        .filter(|contender| is_by_hand(contender))
         .filter_map(|name| Some((results.value(Part::Matrix, row, name, RATE)?.median, name)))
         .collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -94,7 +99,7 @@ pub fn best<'r>(results: &'r Results, row: &str) -> Option<(&'r str, f64)> {
     let all: Vec<_> = results
         .contenders(Part::Matrix, row)
         .into_iter()
-        .filter(|contender| ![DEFAULT, AGAIN].contains(contender))
+        .filter(|contender| is_by_hand(contender))
         .filter_map(of)
         .collect();
     let most = all.iter().map(|(_, rate)| rate.samples).max()?;

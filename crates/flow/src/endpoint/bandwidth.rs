@@ -68,11 +68,15 @@ impl Bandwidth {
         let passed = now.saturating_sub(self.began);
         let least = self.tuning.interval_least.max(Duration::from_micros(1));
         if passed >= duration.min(self.tuning.interval_most).max(least) {
-            let rate = self.bytes as f64 / passed.as_secs_f64();
-            if !self.limited || self.rate().is_none_or(|most| rate > most) {
-                self.push(now, rate);
-            }
+            self.measured(now, self.bytes as f64 / passed.as_secs_f64(), self.limited);
             self.resumed(now);
+        }
+    }
+
+    /// An interval that somebody else has measured ends: so many bytes per second, of readers or writers who were the limit or not.
+    pub fn measured(&mut self, now: Duration, rate: f64, limited: bool) {
+        if !limited || self.rate().is_none_or(|most| rate > most) {
+            self.push(now, rate);
         }
     }
 

@@ -180,6 +180,7 @@ impl Writing {
         if self.flying.is_zero() {
             self.drain.resumed(now);
         }
+        self.drain.flew(now, self.flying.bytes);
         self.gathered.take(amount);
         self.flying.add(amount);
         let part = self.parts.insert(Part { file, amount, sent: now, place: Place::Flying });
@@ -316,11 +317,13 @@ impl Writing {
         };
         let (from, amount, sent) = (std::mem::replace(&mut part.place, to), part.amount, part.sent);
         if from == Place::Flying {
+            let flying = self.flying.bytes;
             self.flying.take(amount);
-            self.drain.delivered(now, sent, amount.bytes, limited);
-            if let (Some(rate), false) = (self.drain.rate(), limited) {
+            let round = self.drain.delivered(now, sent, amount.bytes, flying, limited);
+            if let (Some(round), Some(rate)) = (round, self.drain.rate()) {
                 let (took, window, part) = (self.drain.took(), self.window, self.limits.part.max(1));
-                self.reach.delivered(now, Seen { rate, took, window, part, bytes: amount.bytes });
+                let in_flight = self.in_flight().bytes;
+                self.reach.round(now, Seen { round, rate, took, window, in_flight, part });
             }
             self.resize();
         } else {

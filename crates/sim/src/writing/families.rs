@@ -48,6 +48,7 @@ pub const FAMILIES: &[Family] = &[
     family("flush-sweep", flush_sweep),
     family("memory-halved", memory_halved),
     Family { short: false, even: false, ..family("large-parts", large_parts) },
+    Family { short: false, even: false, ..family("shared-link", shared_link) },
 ];
 
 /// One to eight writers of a MiB at a time.
@@ -159,5 +160,19 @@ fn large_parts(random: &mut Random, seed: u64) -> Scenario {
     scenario.setup.backend.connection = random.log_uniform(40e6, 90e6);
     scenario.setup.duration = 30.0;
     scenario.judged = vec![(18.0, 30.0)];
+    scenario
+}
+
+/// Parts of 16 MiB that share a network, some with more of it than others: 30 to 500 MiB/s, 1 to 50 ms away.
+fn shared_link(random: &mut Random, seed: u64) -> Scenario {
+    let rate = random.log_uniform(30.0, 500.0) * MIB_S;
+    let mut scenario = base(random, seed, rate);
+    scenario.setup.part = 16 * MIB;
+    scenario.setup.memory = 4 << 30;
+    scenario.setup.backend.latency = random.log_uniform(0.001, 0.05);
+    scenario.setup.backend.shared = Some(random.uniform(0.1, 0.5));
+    scenario.setup.backend.sigma = 0.0;
+    scenario.setup.duration = 40.0;
+    scenario.judged = vec![(8.0, 40.0)];
     scenario
 }

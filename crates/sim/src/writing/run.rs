@@ -124,6 +124,10 @@ enum Event {
         stored: bool,
         tries: u32,
     },
+    /// A part is over the network that all share, if none was sent since so many.
+    Over {
+        submitted: u64,
+    },
     /// A part is sent once more.
     Again {
         part: u64,
@@ -157,6 +161,8 @@ struct Running<'a> {
     setup: &'a Setup,
     gate: &'a mut dyn Gate,
     backend: Backend,
+    /// Parts that were sent, however often.
+    submitted: u64,
     random: Random,
     queue: Queue<Event>,
     now: Duration,
@@ -179,6 +185,7 @@ pub fn run(setup: &Setup, gate: &mut dyn Gate) -> Outcome {
         setup,
         gate,
         backend: Backend::new(setup.backend.clone(), random.fork(1)),
+        submitted: 0,
         random: random.fork(2),
         queue: Queue::new(),
         now: Duration::ZERO,
@@ -275,6 +282,15 @@ impl Running<'_> {
                 self.later(wait, Event::Again { part, tries: tries + 1 });
             }
             Event::Answer { part, stored: true, tries } => self.answer(part, tries),
+            Event::Over { submitted } => {
+                if submitted == self.submitted {
+                    for (part, answer) in self.backend.over(self.at()) {
+                        let event = Event::Answer { part, stored: answer.stored, tries: 0 };
+                        self.queue.schedule(seconds(answer.at).max(self.now), event);
+                    }
+                    self.over_next();
+                }
+            }
             Event::Again { part, tries } => self.submit(part, tries),
             Event::Timer => self.flush(true),
             Event::Committed { parts, timer } => {
@@ -369,8 +385,21 @@ impl Running<'_> {
     }
 
     fn submit(&mut self, part: u64, tries: u32) {
-        let answer = self.backend.submit(self.at(), self.parts[part as usize].bytes);
-        self.queue.schedule(seconds(answer.at), Event::Answer { part, stored: answer.stored, tries });
+        self.submitted += 1;
+        match self.backend.submit(self.at(), part, self.parts[part as usize].bytes) {
+            Some(answer) => {
+                let event = Event::Answer { part, stored: answer.stored, tries };
+                self.queue.schedule(seconds(answer.at), event);
+            }
+            None => self.over_next(),
+        }
+    }
+
+    fn over_next(&mut self) {
+        if let Some(at) = self.backend.next() {
+            let event = Event::Over { submitted: self.submitted };
+            self.queue.schedule(seconds(at).max(self.now), event);
+        }
     }
 
     fn answer(&mut self, name: u64, tries: u32) {

@@ -53,3 +53,21 @@ fn a_stall_freezes_the_window_and_what_is_in_flight() {
         }
     }
 }
+
+/// Large parts that share a network are acknowledged in bursts. That is not taken for speed: no more is in flight than what the store takes in a
+/// quarter of a second and ten parts (up to eight writers gather one each).
+#[test]
+fn bursts_of_large_parts_make_no_long_queue() {
+    let family = FAMILIES.iter().find(|family| family.name == "shared-link").expect("a known family");
+    let mut queues: Vec<f64> = (0..20)
+        .map(|seed| {
+            let scenario = family.draw(seed);
+            let rate = scenario.setup.backend.rate(0.0);
+            let judgement = judge(&scenario, &run_program(&scenario));
+            let parts = (judgement.queue - 0.25) * rate / scenario.setup.part as f64;
+            assert!(parts <= 10.0, "{seed}: {parts} parts at {rate}: {judgement:?}");
+            judgement.queue
+        })
+        .collect();
+    assert!(judge::quantile(&mut queues, 0.5) <= 0.8, "{queues:?}");
+}

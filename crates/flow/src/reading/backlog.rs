@@ -114,7 +114,7 @@ impl Reads {
         let mut under_way = 0u64;
         // Those that may be put off: how far ahead they are.
         let mut ahead: Vec<(u64, FetchId, u64)> = Vec::new();
-        for (&fetch, &Flight { file, part: start, base, arrived }) in &self.flights {
+        for (&fetch, &Flight { file, part: start, base, arrived, .. }) in &self.flights {
             let Some(state) = self.files.get(&file) else { continue };
             let Some(part) = state.parts.get(start) else { continue };
             let rest = part.len().saturating_sub(base.saturating_add(arrived));

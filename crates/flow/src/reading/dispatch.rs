@@ -143,6 +143,7 @@ impl Reads {
         let counts = part.stream.filter(|_| !std::mem::replace(&mut part.counted, true));
         let (base, range) = (part.arrived, part.range.start + part.arrived..part.range.end);
         let ahead = part.waiters.is_empty();
+        let bought = ahead && part.stream.is_none();
         if let Some(stream) = counts {
             self.flying_ahead += 1;
             if let Some(ahead) = self.ahead(file, stream) {
@@ -151,7 +152,10 @@ impl Reads {
         }
         self.next_fetch += 1;
         let hedge = hedge_of.is_some();
-        self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0 });
+        self.flights.insert(fetch, Flight { file, part: start, base, arrived: 0, sent: now, bought });
+        if bought {
+            self.scavenger.sent();
+        }
         self.endpoint.started(now, fetch, range.end - range.start, hedge);
         self.sent(range.end - range.start);
         self.stats.fetches += 1;

@@ -28,6 +28,7 @@ mod release;
 #[cfg(test)]
 mod release_tests;
 mod runs;
+mod scavenger;
 #[cfg(test)]
 mod share_tests;
 mod size;

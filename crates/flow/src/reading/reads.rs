@@ -9,6 +9,7 @@ use super::backlog::Backlog;
 use super::file::File;
 use super::part::Part;
 use super::runs::Runs;
+use super::scavenger::Scavenger;
 use super::types::{Action, FetchId, FileId, HandleId, Kept, Limits, RequestId, Stats};
 use super::whole::Rent;
 use crate::backoff::Failure;
@@ -26,6 +27,9 @@ pub(super) struct Flight {
     /// Bytes of the part that were there when it was sent.
     pub base: u64,
     pub arrived: u64,
+    pub sent: Duration,
+    /// Nobody waited for it: it is of a file that is fetched whole.
+    pub bought: bool,
 }
 
 /// A read that is not answered yet.
@@ -73,6 +77,7 @@ pub struct Reads {
     pub(super) demands: VecDeque<(FileId, u64)>,
     /// Streams that may have something to fetch, in turns.
     pub(super) ring: VecDeque<(FileId, StreamId)>,
+    pub(super) scavenger: Scavenger,
     /// Files that are fetched whole, one after the other, and how many fetches were sent for each.
     pub(super) buying: VecDeque<(FileId, u64)>,
     /// How long streams were lately.
@@ -124,6 +129,7 @@ impl Reads {
             admission: VecDeque::new(),
             demands: VecDeque::new(),
             ring: VecDeque::new(),
+            scavenger: Scavenger::default(),
             buying: VecDeque::new(),
             wide: 0,
             runs: Runs::default(),
@@ -268,7 +274,7 @@ impl Reads {
 
     /// The next attempt begins.
     pub fn resumed(&mut self, now: Duration, fetch: FetchId) {
-        let Some(&Flight { file, part: start, base, arrived }) = self.flights.get(&fetch) else { return };
+        let Some(&Flight { file, part: start, base, arrived, .. }) = self.flights.get(&fetch) else { return };
         let Some(part) = self.part(file, start) else { return };
         let missing = part.len().saturating_sub(base + arrived);
         // Whoever has a second attempt has been sent twice already.
@@ -299,9 +305,10 @@ impl Reads {
 
     /// All of a fetch is there.
     pub fn finished(&mut self, now: Duration, fetch: FetchId) {
-        let Some(flight) = self.flights.remove(&fetch) else { return };
+        let Some(flight) = self.land(fetch) else { return };
         self.endpoint.finished(now, fetch);
         let (file, start) = (flight.file, flight.part);
+        self.waited(now, &flight);
         self.unhedge(file, start);
         self.encouraged();
         let len = self.part(file, start).map_or(0, |part| part.len());
@@ -332,7 +339,7 @@ impl Reads {
 
     /// A fetch failed: what it brought so far stays.
     pub fn failed(&mut self, now: Duration, fetch: FetchId, how: Failure) {
-        let Some(flight) = self.flights.remove(&fetch) else { return };
+        let Some(flight) = self.land(fetch) else { return };
         self.endpoint.failed(now, fetch, how);
         self.probe.failed(now);
         self.retry(now, fetch, flight.file, flight.part, how);

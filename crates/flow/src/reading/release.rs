@@ -135,7 +135,7 @@ impl Reads {
     }
 
     pub(super) fn cancel(&mut self, now: Duration, fetch: FetchId) {
-        if self.flights.remove(&fetch).is_some() {
+        if self.land(fetch).is_some() {
             self.endpoint.cancelled(now, fetch);
             self.stats.cancelled += 1;
             self.actions.push_back(Action::Cancel { fetch });

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use super::file::File;
 use super::part::Part;
-use super::reads::Reads;
-use super::types::{FileId, Kept};
+use super::reads::{Flight, Reads};
+use super::types::{FetchId, FileId, Kept};
 use crate::order::Mode;
 
 /// A file is looked at in so many regions.
@@ -191,7 +191,7 @@ impl Reads {
     /// Sends what is to be fetched of whole files while nothing else is to be sent.
     pub(super) fn buy(&mut self, now: Duration, mode: Mode) {
         let (mut others, mut together_waits) = (self.buying.len(), false);
-        while self.endpoint.in_flight() < self.allowed() {
+        while self.endpoint.in_flight() < self.allowed() && self.scavenger.has_room() {
             let Some(&(file, sent)) = self.buying.front() else { return };
             if mode == Mode::Ordered && self.endpoint.in_flight() > 0 {
                 return;
@@ -244,6 +244,30 @@ impl Reads {
                 *sent += 1;
             }
             self.send(now, file, start, None);
+        }
+    }
+
+    /// A fetch is over, however.
+    pub(super) fn land(&mut self, fetch: FetchId) -> Option<Flight> {
+        let flight = self.flights.remove(&fetch)?;
+        if flight.bought {
+            let idle = !self.pending.values().any(|pending| pending.random);
+            self.scavenger.landed(idle, self.allowed());
+        }
+        Some(flight)
+    }
+
+    /// All of a fetch is there: tells whether whole files were in its way, if it was what somebody waited for.
+    pub(super) fn waited(&mut self, now: Duration, flight: &Flight) {
+        let &Flight { file, part, base, sent, bought, .. } = flight;
+        let Some(part) = self.part(file, part) else { return };
+        let (len, random) = (part.len(), part.stream.is_none());
+        if random
+            && !bought
+            && base == 0
+            && let Some(alone) = self.endpoint.duration(len)
+        {
+            self.scavenger.waited(now, sent, alone, self.allowed());
         }
     }
 

@@ -473,3 +473,25 @@ fn a_store_that_likes_order_gets_one_fetch_of_it_after_the_other() {
         driven.finish(fetch);
     }
 }
+
+#[test]
+fn fewer_are_sent_when_they_are_in_the_way_of_a_read_and_more_when_nobody_reads() {
+    let mut driven = open(256 * MIB, 64);
+    let first = until_bought(&mut driven, 64);
+    assert_eq!(first.len(), FETCHES);
+    driven.reads.files.get_mut(&FileId(1)).expect("it is open").whole.prepaid = true;
+    driven.read(1, 50 * MIB..50 * MIB + 4 * KIB);
+    driven.finish(first[0].fetch);
+    let waited = driven.sent().into_iter().find(|sent| !sent.ahead).expect("somebody waits for it");
+    // It takes ten times as long as alone, with three others beside it; then there is one, that ends alone.
+    driven.pass(200 * MS);
+    driven.finish(waited.fetch);
+    driven.finish(first[1].fetch);
+    assert_eq!((driven.sent().len(), driven.flying.len()), (0, 2));
+    let mut flying = Vec::new();
+    for _ in 0..4 {
+        arrive(&mut driven, 10 * MS, None);
+        flying.push(driven.sent().len());
+    }
+    assert_eq!(flying, [FETCHES; 4]);
+}

@@ -129,7 +129,7 @@ pub struct Seen {
     pub rate: u64,
     /// How long a part takes.
     pub took: Duration,
-    /// Bytes that may be in flight.
+    /// Bytes that may be in flight; before the first round is over twice as many as at first.
     pub window: u64,
     /// Bytes that are.
     pub in_flight: u64,
@@ -164,6 +164,8 @@ impl Reach {
         match &mut self.phase {
             Phase::New => {
                 let Measured { rate, life, parts, .. } = seen.round;
+                // It was doubled when the first part came.
+                let seen = Seen { window: (seen.window / 2).max(seen.part), ..seen };
                 self.double(now, seen, Mean { rate, life, parts }, false);
             }
             Phase::Starting { gauge, was, window: smaller, paid, longer } => {
@@ -350,7 +352,7 @@ mod tests {
         let after = |half: f64| {
             let mut reach = Reach::new(SHORT);
             // (8 - 1) parts at 4 a second. What was sent before that says nothing.
-            assert_eq!(round(&mut reach, 1.0, 4.0, 1.0, 4.0, 4.0), 1.75);
+            assert_eq!(round(&mut reach, 1.0, 4.0, 1.0, 4.0, 8.0), 1.75);
             assert_eq!(round(&mut reach, 2.0, 2.0, 2.0, 4.0, 8.0), 1.75);
             // (2 - 1) parts.
             assert_eq!(round(&mut reach, 5.0, 4.0, 2.0, 8.0, 8.0), 0.25);
@@ -368,13 +370,13 @@ mod tests {
         let seen = |reach: &mut Reach, at, rate, parts: f64, window| {
             round(reach, at, rate, parts / rate, parts, window)
         };
-        assert_eq!(seen(&mut reach, 1.0, 8.0, 4.0, 4.0), 0.875);
+        assert_eq!(seen(&mut reach, 1.0, 8.0, 4.0, 8.0), 0.875);
         // Of twice the room nothing was sent: (16 - 1) parts at 8 a second, and then they are.
         assert_eq!(seen(&mut reach, 3.0, 8.0, 4.0, 8.0), 1.875);
         assert_eq!(seen(&mut reach, 6.0, 16.0, 8.0, 16.0), (32.0 - 1.0) / 16.0);
         // Where never more is in flight, it ends at eight times the room.
         let mut reach = Reach::new(SHORT);
-        let reached: Vec<f64> = [4.0, 8.0, 16.0, 32.0]
+        let reached: Vec<f64> = [8.0, 8.0, 16.0, 32.0]
             .iter()
             .zip(1..)
             .map(|(window, at)| seen(&mut reach, f64::from(at) * 2.0, 16.0, 4.0, *window))

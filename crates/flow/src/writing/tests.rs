@@ -183,14 +183,17 @@ fn what_is_gathered_is_sent_when_it_starves_those_who_wait() {
     }
     let waits = queued(writing.request(OTHER, 50));
     assert_eq!(actions(&mut writing), [Action::Send]);
-    queued(writing.request(OTHER, 50));
+    let next = queued(writing.request(OTHER, 40));
     assert_eq!(actions(&mut writing), [], "once");
     let parts: Vec<_> = (0..4).map(|file| writing.sent(MS, FileId(file), 50)).collect();
     assert_eq!(actions(&mut writing), []);
     assert!(writing.stored(2 * MS, parts[0]));
-    assert_eq!(actions(&mut writing), [Action::Admit { ticket: waits, file: OTHER, bytes: 50 }]);
+    // With the first that is stored there is room for twice as much.
+    assert_eq!(admitted(&mut writing), [waits, next]);
+    queued(writing.request(OTHER, 200));
     // More is on its way than is gathered: room comes by itself.
-    assert_eq!((writing.gathered().bytes, writing.in_flight().bytes), (50, 200));
+    assert_eq!((writing.gathered().bytes, writing.in_flight().bytes), (90, 240));
+    assert_eq!(actions(&mut writing), []);
 }
 
 #[test]

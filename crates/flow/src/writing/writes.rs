@@ -383,6 +383,8 @@ impl Writing {
         let most = (self.limits.memory - 2 * (self.limits.memory / 4).min(self.commit_at())).max(1);
         let (reach, least) = match self.drain.rate() {
             Some(rate) => (rate as f64 * self.reach.get().as_secs_f64(), 2),
+            // The first has come, and twice as much is tried as soon as it is known what that brings.
+            None if !self.drain.took().is_zero() => (0.0, self.first_parts * 2),
             None => (0.0, self.first_parts),
         };
         let wanted = (reach as u64).saturating_add(part);

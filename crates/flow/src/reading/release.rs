@@ -184,6 +184,13 @@ impl Reads {
         }
         if let Some(state) = self.files.get_mut(&file) {
             self.followed -= u64::from(state.ahead.remove(&stream).is_some());
+            // What somebody waits for yet is given up like what is nobody's, when nobody does any more.
+            for start in state.parts.starts(&(0..u64::MAX)) {
+                if let Some(part) = state.parts.get_mut(start).filter(|part| part.stream == Some(stream)) {
+                    part.stream = None;
+                    self.old.push_back((file, start));
+                }
+            }
         }
     }
 

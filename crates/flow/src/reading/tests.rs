@@ -485,3 +485,28 @@ proptest! {
         prop_assert!(world.there.values().all(|there| there.bytes() == 0));
     }
 }
+
+/// A stream went while somebody waited for its parts: they were nobody's, and held all memory until the file was closed.
+#[test]
+fn what_was_fetched_for_a_stream_that_is_gone_makes_room_for_a_read() {
+    let mut world = World::new(16 * MIB, Duration::from_millis(5), 50_000_000);
+    for file in 0..4 {
+        world.open(file, 40 * MIB);
+    }
+    for (file, start, len, count) in [(0, 0, 174_763, 12), (2, 2 * MIB, 227_952, 23)] {
+        for n in 0..count {
+            world.ask(file, start + n * len..start + (n + 1) * len);
+        }
+    }
+    world.reads.set_memory(world.now, 25 * MIB);
+    world.act();
+    for _ in 0..95 + 111 {
+        world.step();
+    }
+    world.ask(2, 11 * MIB..12 * MIB + 1);
+    world.reads.set_memory(world.now, 4 * MIB);
+    world.act();
+    world.ask(0, 0..1);
+    while world.step() {}
+    assert!(world.asked.is_empty(), "never answered: {:?}", world.asked);
+}

@@ -7,7 +7,7 @@
 //! Owicki, "Competitive randomized algorithms for nonuniform problems", 1994: their chance of having bought is the part that is bought
 //! here).
 //!
-//! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of it must have been paid for
+//! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of what memory has no room for must have been paid for
 //! in bytes, too. Many that are read as if they were one are in [`super::together`].
 
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::order::Mode;
 
 /// A file is looked at in so many regions.
 const REGIONS: u64 = 64;
-/// Of a file that is larger than memory one so-many-th must have been waited for: who reads that much gets at most so many times as much.
+/// Of what memory has no room for one so-many-th must have been waited for: who reads that much gets at most so many times as much.
 const SHARE: u64 = 128;
 
 /// Time in which somebody waited.
@@ -89,11 +89,12 @@ impl Whole {
         }
     }
 
-    /// Whether reads are all over the file, not in one corner of it: in many regions, or in half as many and hardly twice in one.
+    /// Whether reads are all over the file, not in one corner of it: in many regions, or in half as many and seldom twice in one.
     fn is_all_over(&self, regions: u32) -> bool {
         let touched = self.touched.count_ones();
         let again = self.reads.saturating_sub(touched);
-        touched >= regions || (touched >= regions / 2 && again <= touched / 8)
+        // Reads that are anywhere come to that with the tenth, 19 times of 20.
+        touched >= regions || (touched >= regions / 2 && again <= touched / 4)
     }
 
     /// What so many bytes cost, seconds at `rate`, bytes per second.
@@ -145,7 +146,8 @@ impl Reads {
             && state.whole.paid_for(state.len, price) >= self.part_size().min(state.len)
         {
             let fits = state.len <= self.usable();
-            let has_room = fits || (state.kept != Kept::No && state.whole.fetched >= state.len / SHARE);
+            let beyond = state.len.saturating_sub(self.usable());
+            let has_room = fits || (state.kept != Kept::No && state.whole.fetched >= beyond / SHARE);
             self.mark_wide(file);
             if has_room {
                 self.begin_buying(file);
@@ -276,10 +278,9 @@ impl Reads {
     fn part_of_whole(&self, file: FileId, state: &File, sent: u64) -> Option<u64> {
         let part = self.part_size();
         let large = self.is_large(state);
-        // It may take longer than was thought. A large one is given half of what could be.
+        // It may take longer than was thought.
         let measured = sent >= 2 * self.allowed() as u64;
-        let price = state.whole.price(state.len, self.rate_whole(measured))
-            / if measured && large { 2.0 } else { 1.0 };
+        let price = state.whole.price(state.len, self.rate_whole(measured));
         if (state.whole.paid_for(state.len, price)..state.len).contains(&state.whole.edge?) {
             return None;
         }
@@ -287,10 +288,6 @@ impl Reads {
         let Kept::Yes { room } = kept else { return Some(part) };
         if !large {
             return Some(part);
-        }
-        // It may last: those who read meanwhile keep half of the fetches.
-        if self.endpoint.in_flight() > self.allowed() / 2 {
-            return None;
         }
         // Several have room, but few small ones would take the disk as long. What the disk does not take would come in vain.
         let part = part.min(1 << (room / 2).max(self.part_least()).ilog2());

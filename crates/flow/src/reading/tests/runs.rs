@@ -65,6 +65,10 @@ fn streams_share_what_the_endpoint_is_known_to_deliver() {
     let of_two = window(&mut world, 4);
     let part = world.reads.part_size();
     assert!(alone > 8 * part, "{alone}");
+    let endpoint = &world.reads.endpoint;
+    let (rate, takes) = endpoint.bandwidth().zip(endpoint.duration(part)).expect("much was read");
+    let needed = (rate as f64 * takes.as_secs_f64()) as u64;
+    assert!(alone.abs_diff(needed) <= needed / 8, "{alone}, {rate} bytes a second for {takes:?}");
     assert!(of_two.abs_diff(alone / 2) <= alone / 8, "{of_two}, alone {alone}");
 }
 
@@ -114,6 +118,29 @@ fn what_was_learned_another_time_is_not_searched_for_again() {
     assert_eq!(fetched, 128 * MIB);
     let again = world.reads.learned().expect("it was read again");
     assert!(again.endpoint.latency.abs_diff(learned.endpoint.latency) < MS, "{again:?}, {learned:?}");
+}
+
+#[test]
+fn what_was_learned_is_made_use_of_as_soon_as_it_is_seen_to_be_so() {
+    let (_, _, mut world) = first(far(), None);
+    read(&mut world, 2, 1024 * MIB, 1024 * MIB);
+    let learned = world.reads.learned();
+    let under_way = |learned: Option<Learned>| {
+        let mut world = far();
+        learned.into_iter().for_each(|learned| world.reads.recall(learned));
+        world.open(1, 512 * MIB);
+        let request = world.ask(1, 0..MIB);
+        let mut most = 0;
+        while !world.answered.contains(&request) && world.step() {
+            most = most.max(world.flying.len());
+        }
+        most
+    };
+    let (unknown, known) = (under_way(None), under_way(learned));
+    assert!(
+        known >= 4 * unknown,
+        "{known}, and {unknown} with nothing known, before the first read is answered"
+    );
 }
 
 #[test]

@@ -91,7 +91,7 @@ mod tests {
         // What was sent before that says nothing new.
         scavenger.waited(300 * MS, 150 * MS, 40 * MS, 16);
         assert_eq!(room(&mut scavenger), 4);
-        for (sent, late) in [(200, 2), (300, 1), (400, 1)] {
+        for (sent, late) in [(171, 2), (300, 1), (400, 1)] {
             scavenger.waited((sent + 90) * MS, sent * MS, 40 * MS, 16);
             assert_eq!(room(&mut scavenger), late, "{sent}");
         }

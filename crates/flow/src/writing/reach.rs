@@ -303,6 +303,19 @@ mod tests {
 
     /// A round is over at a time: so many parts a second came, of so many that took so long each.
     fn round(reach: &mut Reach, at: f64, rate: f64, life: f64, parts: f64, window: f64) -> f64 {
+        round_with(reach, at, rate, life, parts, window, window)
+    }
+
+    /// The same, when so many parts are in flight.
+    fn round_with(
+        reach: &mut Reach,
+        at: f64,
+        rate: f64,
+        life: f64,
+        parts: f64,
+        window: f64,
+        flying: f64,
+    ) -> f64 {
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
         let rate = rate * PART as f64;
         // Its first part was acknowledged when it began.
@@ -312,7 +325,7 @@ mod tests {
             rate: rate as u64,
             took: seconds(life),
             window: (window * PART as f64) as u64,
-            in_flight: (window * PART as f64) as u64,
+            in_flight: (flying * PART as f64) as u64,
             part: PART,
         };
         reach.round(seconds(at), seen);
@@ -362,6 +375,37 @@ mod tests {
         assert_eq!(after(4.0), 0.25);
         // (4 - 1) parts at 4 a second: all of it was needed.
         assert_eq!(after(2.0), 0.75);
+    }
+
+    #[test]
+    fn while_more_is_in_flight_than_a_shorter_window_lets_in_a_round_says_nothing() {
+        let reached = |flying: &[f64]| {
+            let mut reach = Reach::new(SHORT);
+            round(&mut reach, 1.0, 4.0, 1.0, 4.0, 8.0);
+            assert_eq!(round(&mut reach, 5.0, 4.0, 2.0, 8.0, 8.0), 0.25, "half is tried: two parts");
+            let rounds = flying.iter().zip(6..).map(|(flying, at)| {
+                // Half as much comes, of parts that were sent since the round before.
+                round_with(&mut reach, f64::from(at), 2.0, 0.4, 2.0, 2.0, *flying)
+            });
+            rounds.collect::<Vec<_>>()
+        };
+        // After two rounds that tell, all of it was needed.
+        assert_eq!(reached(&[2.0, 2.0]), [0.25, 0.75]);
+        assert_eq!(reached(&[3.0, 3.0]), [0.25, 0.75], "the next part is being gathered");
+        assert_eq!(reached(&[4.0, 2.0, 2.0]), [0.25, 0.25, 0.75]);
+    }
+
+    #[test]
+    fn what_brings_more_while_parts_take_as_much_longer_is_not_doubled_again() {
+        let after = |life: f64| {
+            let mut reach = Reach::new(SHORT);
+            round(&mut reach, 1.0, 4.0, 1.0, 4.0, 8.0);
+            round(&mut reach, 5.0, 6.0, life, 8.0, 8.0)
+        };
+        // (16 - 1) parts at 6 a second.
+        assert_eq!(after(1.3), 2.5);
+        // Half of the four parts that it began with, at 5 a second, of which both rounds tell.
+        assert_eq!(after(1.5), 0.2);
     }
 
     #[test]

@@ -409,6 +409,23 @@ mod tests {
     }
 
     #[test]
+    fn of_rounds_too_short_to_tell_the_mean_counts() {
+        // Doubled; then two rounds of a tenth of a second, of so many parts that take so long.
+        let after = |parts: f64, life: f64| {
+            let mut reach = Reach::new(SHORT);
+            round(&mut reach, 1.0, 4.0, 1.0, 4.0, 8.0);
+            let first = round(&mut reach, 5.0, 6.0, life, parts, 8.0);
+            let mut reach = Reach::new(SHORT);
+            round(&mut reach, 1.0, 4.0, 0.01, 4.0, 8.0);
+            round(&mut reach, 1.15, 6.0, life / 100.0, parts, 8.0);
+            (first, round(&mut reach, 1.25, 6.0, life / 100.0, parts, 8.0))
+        };
+        assert_eq!(after(8.0, 1.3), (2.5, 2.5), "no part takes as much longer as comes more: doubled again");
+        assert_eq!(after(8.0, 1.5), (0.2, 0.2), "they do");
+        assert_eq!(after(4.0, 1.5), (2.5, 2.5), "no more were in flight: there is more room yet");
+    }
+
+    #[test]
     fn where_what_there_is_more_room_for_is_only_gathered_there_is_more_room_yet() {
         let mut reach = Reach::new(SHORT);
         let seen = |reach: &mut Reach, at, rate, parts: f64, window| {

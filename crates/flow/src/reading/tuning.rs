@@ -40,8 +40,8 @@ pub struct Tuning {
     pub reserve: u64,
     /// What was read of a part is released in pieces of at least so many bytes.
     pub trim: u64,
-    /// Reads must have waited in so many of 64 regions of a file before it is fetched whole; half of that is enough while one of five at most was in
-    /// one where another had been.
+    /// Reads must have waited in so many of 64 regions of a file before it is fetched whole; half of that is enough while one of
+    /// five at most was in one where another had been.
     pub regions: u32,
     /// Files that wait to be fetched whole, at most.
     pub buying: usize,

@@ -7,8 +7,8 @@
 //! Owicki, "Competitive randomized algorithms for nonuniform problems", 1994: their chance of having bought is the part that is bought
 //! here).
 //!
-//! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of what memory has no room for must have been paid for
-//! in bytes, too. Many that are read as if they were one are in [`super::together`].
+//! What is larger than memory is fetched whole if it is kept on a local disk. That may be much, so a part of what memory has no
+//! room for must have been paid for in bytes, too. Many that are read as if they were one are in [`super::together`].
 
 use std::ops::Range;
 use std::time::Duration;
@@ -145,9 +145,9 @@ impl Reads {
             && let price = state.whole.price(state.len, self.rate_whole(false))
             && state.whole.paid_for(state.len, price) >= self.part_size().min(state.len)
         {
-            let fits = state.len <= self.usable();
-            let beyond = state.len.saturating_sub(self.usable());
-            let has_room = fits || (state.kept != Kept::No && state.whole.fetched >= beyond / SHARE);
+            let excess = state.len.saturating_sub(self.usable());
+            let on_disk = state.kept != Kept::No && state.whole.fetched >= excess / SHARE;
+            let has_room = excess == 0 || on_disk;
             self.mark_wide(file);
             if has_room {
                 self.begin_buying(file);
@@ -277,7 +277,6 @@ impl Reads {
     /// more to be paid.
     fn part_of_whole(&self, file: FileId, state: &File, sent: u64) -> Option<u64> {
         let part = self.part_size();
-        let large = self.is_large(state);
         // It may take longer than was thought.
         let measured = sent >= 2 * self.allowed() as u64;
         let price = state.whole.price(state.len, self.rate_whole(measured));
@@ -286,7 +285,7 @@ impl Reads {
         }
         let kept = if state.whole.beyond { self.kept_together } else { state.kept };
         let Kept::Yes { room } = kept else { return Some(part) };
-        if !large {
+        if !self.is_large(state) {
             return Some(part);
         }
         // Several have room, but few small ones would take the disk as long. What the disk does not take would come in vain.

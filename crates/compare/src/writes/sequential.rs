@@ -1,6 +1,9 @@
 //! Large files, written and synced, against the same bytes stored as objects by a client that has no file system to be.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use headrace_netlab::{Conditions, Latency, Rate};
 
 use super::rig::{Rig, compare, stored};
 use super::{Part, Results, Run};
@@ -26,13 +29,23 @@ pub const OURS: &str = "headrace";
 const CONNECTIONS: [usize; 4] = [2, 4, 8, 16];
 /// Numbers of connections that are measured again after the first time.
 const FINALISTS: usize = 2;
+/// What a network that is slower than this machine's processors lets through in each direction, bytes per second.
+const SHARED: u64 = 250_000_000;
 const GIB: f64 = (1 << 30) as f64;
 
+/// What is measured on: the profiles, and a link that is the limit. On the others client, server and network take turns on the
+/// processors, and a daemon that takes any of them is slower than a client that takes less.
+fn networks() -> [(&'static str, Conditions); 3] {
+    let named = |profile: Profile| (profile.name(), profile.conditions());
+    let first_byte = Latency::constant(Duration::from_millis(20));
+    let shared = Conditions { first_byte, total: Rate::per_second(SHARED), ..Conditions::default() };
+    [named(Profile::Loopback), named(Profile::Slow), ("shared", shared)]
+}
+
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
-    let rows =
-        [Profile::Loopback, Profile::Slow].into_iter().flat_map(|network| [(network, 1), (network, 4)]);
-    let rows: Vec<(String, Profile, u64)> = rows
-        .map(|(network, streams)| (format!("{}/{streams}", network.name()), network, streams))
+    let rows = networks().into_iter().flat_map(|network| [(network.clone(), 1), (network, 4)]);
+    let rows: Vec<(String, Conditions, u64)> = rows
+        .map(|((name, network), streams)| (format!("{name}/{streams}"), network, streams))
         .filter(|(row, ..)| run.wants(row))
         .collect();
     for repetition in run.repetitions(Part::Sequential) {
@@ -49,8 +62,8 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
             for (contender, connections) in contenders {
                 let place = Place { part: Part::Sequential, row, contender: &contender, repetition };
                 run.take(place, || match connections {
-                    None => ours(rig, *network, *streams),
-                    Some(connections) => bare(rig, *network, connections),
+                    None => ours(rig, network.clone(), *streams),
+                    Some(connections) => bare(rig, network.clone(), connections),
                 });
             }
         }
@@ -80,7 +93,7 @@ fn finalists(results: &Results, row: &str) -> Vec<usize> {
     all.filter_map(|(_, name)| CONNECTIONS.into_iter().find(|one| bare_name(*one) == name)).collect()
 }
 
-fn ours(rig: &Rig, network: Profile, streams: u64) -> Result<Figure> {
+fn ours(rig: &Rig, network: Conditions, streams: u64) -> Result<Figure> {
     let subject = headrace_with(Vec::new());
     rig.fresh(subject.as_ref())?;
     let mount = rig.mount(subject.as_ref())?;
@@ -91,7 +104,7 @@ fn ours(rig: &Rig, network: Profile, streams: u64) -> Result<Figure> {
     };
     let files: Vec<Section> = (0..streams).map(file).collect();
     let work = Work::WriteEach { files: files.clone(), block: 1 << 20, sync: Fsync::End };
-    let (outcome, cost) = rig.measured(&mount, network.conditions(), &Job { work, limit: UNMEASURED })?;
+    let (outcome, cost) = rig.measured(&mount, network, &Job { work, limit: UNMEASURED })?;
     let settled = rig.settle(mount, subject.as_ref())?;
     let (back, _) = rig.back(subject.as_ref(), Profile::Loopback.conditions(), compare(files))?;
     let (gib, megabytes) = (outcome.bytes as f64 / GIB, outcome.bytes as f64 / 1e6);
@@ -110,10 +123,10 @@ fn ours(rig: &Rig, network: Profile, streams: u64) -> Result<Figure> {
     Ok((values, Vec::new()))
 }
 
-fn bare(rig: &Rig, network: Profile, connections: usize) -> Result<Figure> {
+fn bare(rig: &Rig, network: Conditions, connections: usize) -> Result<Figure> {
     let objects = rig.objects()?;
     let work = Work::Put { objects: objects.clone(), connections };
-    let outcome = rig.bare(network.conditions(), work)?;
+    let outcome = rig.bare(network, work)?;
     rig.check(objects)?;
     let values = BTreeMap::from([
         (RATE, outcome.bytes as f64 / 1e6 / outcome.seconds),

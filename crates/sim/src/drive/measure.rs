@@ -8,14 +8,14 @@ pub const BIN: Duration = Duration::from_millis(50);
 /// Over such pieces of time throughput is said to be steady or not.
 pub const STEADY: Duration = Duration::from_millis(250);
 
-/// Bytes that one reader took, over time.
+/// Bytes over time: what one reader took, or what came for all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
     bins: Vec<f64>,
 }
 
 impl Series {
-    /// It took so many bytes between two times, evenly.
+    /// So many bytes between two times, evenly.
     pub fn took(&mut self, from: Duration, until: Duration, bytes: u64) {
         let (from, until) = (in_bins(from), in_bins(until));
         let last = until.floor() as usize;
@@ -123,6 +123,8 @@ pub struct Sample {
 pub struct Outcome {
     /// What each reader took, in the order of their specs.
     pub readers: Vec<Series>,
+    /// What came over the network.
+    pub arrived: Series,
     /// Every [`BIN`], what was going on.
     pub samples: Vec<Sample>,
     /// Reads that failed.

@@ -72,6 +72,9 @@ struct Run<'a, 'b> {
     /// Who asked.
     askers: HashMap<RequestId, usize>,
     series: Vec<Series>,
+    /// What came over the network, and how much of it is in there.
+    arrived: Series,
+    counted: u64,
     samples: Vec<Sample>,
     contention: f64,
     open: usize,
@@ -112,6 +115,8 @@ pub fn run(setup: &Setup, plant: &mut Plant<'_>, seed: u64) -> Outcome {
         plant,
         events,
         series: vec![Series::default(); readers.len()],
+        arrived: Series::default(),
+        counted: 0,
         samples: Vec::new(),
         readers,
         askers: HashMap::new(),
@@ -173,10 +178,21 @@ impl Run<'_, '_> {
         }
         let (in_flight, held, gauges) = self.plant.state();
         let ceiling = self.ceiling.saturating_mul(self.plant.endpoints() as u64);
+        let fetched = self.fetched();
+        self.arrived.took(
+            at.saturating_sub(BIN),
+            at,
+            fetched - std::mem::replace(&mut self.counted, fetched),
+        );
         while at < until {
             self.samples.push(Sample { at, in_flight, held, ceiling, gauges });
             at = due(self.samples.len());
         }
+    }
+
+    /// Bytes that have come.
+    fn fetched(&self) -> u64 {
+        (0..self.plant.endpoints()).map(|endpoint| self.plant.ledger(endpoint).fetched).sum()
     }
 
     fn event(&mut self, now: Duration, event: Event) {
@@ -300,15 +316,16 @@ impl Run<'_, '_> {
     }
 
     fn outcome(self, stopped: Option<String>) -> Outcome {
-        let (readers, samples) = (self.series, self.samples);
-        let mut outcome = Outcome { readers, samples, errors: self.errors, ..Outcome::default() };
+        let fetched = self.fetched();
+        let (readers, arrived, samples) = (self.series, self.arrived, self.samples);
+        let mut outcome =
+            Outcome { readers, arrived, samples, fetched, errors: self.errors, ..Outcome::default() };
         outcome.above_ceiling = self.above_ceiling;
         outcome.peak_gets = self.plant.peak_gets();
         outcome.violations.extend(stopped);
         for endpoint in 0..self.plant.endpoints() {
             let ledger = self.plant.ledger(endpoint);
             let stats = self.plant.stats(endpoint);
-            outcome.fetched += ledger.fetched;
             outcome.answered += ledger.answered;
             outcome.wasted = outcome.wasted.max(ledger.wasted());
             outcome.peak = outcome.peak.max(ledger.peak());

@@ -29,6 +29,8 @@ pub struct Judgement {
     pub fairness: f64,
     /// Coefficient of variation of throughput, where it is even by nature.
     pub variation: Option<f64>,
+    /// The same of what came over the network: what readers take varies besides, since what is ahead of a missing part is taken with it.
+    pub network: Option<f64>,
     /// Share of the bytes that were fetched in vain.
     pub wasted: f64,
     /// The largest part of the ceiling that was used.
@@ -49,7 +51,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
     let (mut worst_from, mut possible) = (0.0, 0.0);
     let mut converged = Some(0.0f64);
     let mut fairness = 1.0f64;
-    let mut variation = None;
+    let (mut variation, mut network) = (None, None);
     for &judged in &scenario.judged {
         let present = scenario.present(judged);
         let best = scenario.best(judged);
@@ -71,8 +73,10 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
         let found = total.reaches(FOUND * could, judged.from, judged.until).map(|time| time.as_secs_f64());
         converged = converged.zip(found).map(|(a, b)| a.max(b));
         if scenario.even {
-            let varies = total.variation(from, judged.until);
-            variation = Some(variation.map_or(varies, |before: f64| before.max(varies)));
+            for (most, of) in [(&mut variation, &total), (&mut network, &outcome.arrived)] {
+                let varies = of.variation(from, judged.until);
+                *most = Some(most.map_or(varies, |before: f64| before.max(varies)));
+            }
         }
     }
     Judgement {
@@ -83,6 +87,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
         converged,
         fairness,
         variation,
+        network,
         wasted: outcome.wasted,
         memory: outcome.peak as f64 / scenario.limits.memory as f64,
         above_ceiling: outcome.above_ceiling,
@@ -111,6 +116,8 @@ pub struct Summary {
     pub fairness: f64,
     /// Largest coefficient of variation.
     pub variation: Option<f64>,
+    /// The same of what came over the network.
+    pub network: Option<f64>,
     /// Largest share of bytes fetched in vain.
     pub wasted: f64,
     /// Largest part of the ceiling used.
@@ -167,6 +174,7 @@ pub fn summarise(family: &Family, judgements: &[Judgement]) -> Summary {
             .try_fold(0.0, |most: f64, one| Some(most.max(one?))),
         fairness: judgements.iter().map(|judgement| judgement.fairness).fold(1.0, f64::min),
         variation: judgements.iter().filter_map(|judgement| judgement.variation).reduce(f64::max),
+        network: judgements.iter().filter_map(|judgement| judgement.network).reduce(f64::max),
         wasted: most(|judgement| judgement.wasted),
         memory: most(|judgement| judgement.memory),
         above_ceiling: judgements.iter().map(|judgement| judgement.above_ceiling).max().unwrap_or(0),
@@ -209,7 +217,7 @@ impl Summary {
     /// The names of what [`line`](Summary::line) shows.
     pub fn heading() -> String {
         format!(
-            "{:16}{:>6}{:>8}{:>8}{:>7}{:>8}{:>7}{:>7}{:>7}{:>7}{:>7}  {}",
+            "{:16}{:>6}{:>8}{:>8}{:>7}{:>8}{:>7}{:>9}{:>7}{:>7}{:>7}{:>7}  {}",
             "scenario",
             "runs",
             "median",
@@ -218,6 +226,7 @@ impl Summary {
             "found s",
             "Jain",
             "varies",
+            "network",
             "wasted",
             "memory",
             "hedged",
@@ -229,7 +238,7 @@ impl Summary {
     pub fn line(&self) -> String {
         let maybe = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         let mut line = format!(
-            "{:16}{:>6}{:>8.3}{:>8.3}{:>7}{:>8}{:>7.3}{:>7}{:>7.3}{:>7.2}{:>7.3}  {}",
+            "{:16}{:>6}{:>8.3}{:>8.3}{:>7}{:>8}{:>7.3}{:>7}{:>9}{:>7.3}{:>7.2}{:>7.3}  {}",
             self.family,
             self.runs,
             self.median,
@@ -238,6 +247,7 @@ impl Summary {
             maybe(self.converged),
             self.fairness,
             maybe(self.variation),
+            maybe(self.network),
             self.wasted,
             self.memory,
             self.hedged,

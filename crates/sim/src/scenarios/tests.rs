@@ -98,3 +98,15 @@ fn the_default_reaches_what_it_reached_and_never_breaks_its_word() {
         );
     }
 }
+
+/// A reader takes in one go what had come behind a part that was missing. Whether that is all that varies shows on the network.
+#[test]
+fn what_comes_over_the_network_is_even_although_what_is_read_is_not() {
+    let one = run_all(&[family("one-stream")], 20, 4, &crate::drive::default_controller).remove(0);
+    let bound = Bounds::default().variation;
+    assert!(one.variation.is_some_and(|read| read > bound), "{}", one.line());
+    assert!(one.network.is_some_and(|come| come <= bound), "{}", one.line());
+    // A window that is too small for the time that a part takes lets bytes in by bursts.
+    let bursts = run_all(&[family("one-stream")], 20, 4, &fixed(8 * MIB, 8)).remove(0);
+    assert!(bursts.network.is_some_and(|come| come > bound), "{}", bursts.line());
+}

@@ -148,7 +148,7 @@ impl Rig {
 
     /// Has Headrace forget what it has learned of the server and of those who read.
     pub fn forget(&self) -> Result<()> {
-        let states = self.site.directory("headrace-state")?;
+        let states = self.site.states()?;
         let of_volumes = fs::read_dir(&states).context(|| format!("{}", states.display()))?;
         for state in of_volumes.flatten() {
             match fs::remove_file(state.path().join("reading.json")) {

@@ -95,7 +95,7 @@ impl Headrace {
             .env("AWS_SECRET_ACCESS_KEY", secret)
             .env("AWS_ENDPOINT_URL", site.server.endpoint())
             .env("AWS_REGION", "us-east-1")
-            .env("HEADRACE_STATE_DIR", site.directory("headrace-state")?)
+            .env("HEADRACE_STATE_DIR", site.states()?)
             .env("HEADRACE_RUNTIME_DIR", site.directory("headrace-run")?)
             .env("HEADRACE_CONFIG", "/dev/null")
             // However full the machine is.

@@ -49,6 +49,11 @@ impl Site {
         made.context(|| format!("creating {}", dir.display()))?;
         Ok(dir)
     }
+
+    /// Where Headrace keeps what it knows of volumes.
+    pub fn states(&self) -> Result<PathBuf> {
+        self.directory("headrace-state")
+    }
 }
 
 /// Subjects of one family mount the same data.

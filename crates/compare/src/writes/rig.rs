@@ -163,8 +163,7 @@ impl Rig {
         self.site.server.set(Profile::Loopback)?;
         match family {
             Family::HeadraceS3 => {
-                let state = self.site.directory("headrace-state")?;
-                for dir in [self.site.server.bucket_dir("headrace"), state] {
+                for dir in [self.site.server.bucket_dir("headrace"), self.site.states()?] {
                     empty(&dir)?;
                 }
             }

@@ -150,10 +150,10 @@ fn writes_by_themselves_are_measured_and_leave_only_their_report() {
     let results = by_themselves(dir.path(), &[&["writes", "--contenders", "native,headrace,2 PUTs,4 PUTs"]]);
     let samples = results["samples"].as_array().unwrap();
     let of = |part| samples.iter().filter(move |sample| sample["part"] == part);
-    // Two networks with one and four streams, three contenders; two networks, of them one with the native file system; two ways to write to
+    // Three networks with one and four streams, three contenders; two networks, of them one with the native file system; two ways to write to
     // this machine's disk first; four ways to make files, also so; seven kinds of reads, idle and not, and what was written meanwhile.
     let count = |part| of(part).count();
-    assert_eq!((count("sequential"), count("overwrite")), (4 * 3, 3), "{results:#}");
+    assert_eq!((count("sequential"), count("overwrite")), (6 * 3, 3), "{results:#}");
     assert_eq!((count("small-files"), count("bufferbloat")), (4 * 3, 7 * 2 + 1), "{results:#}");
     assert_eq!(count("write-back"), 2 * 2, "{results:#}");
     let stores = |sample: &&Value| sample["contender"] == "headrace" && sample["part"] != "write-back";

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use headrace_netlab::{Conditions, Latency, Rate};
-
-use super::rig::{Rig, compare};
+use super::rig::{Rig, compare, shared_link};
 use super::{Part, Run};
 use crate::account::drop_caches;
 use crate::failure::{Context, Failure, Result};
@@ -35,13 +33,10 @@ const SIZES: [[u64; 2]; 2] = [[4 << 10, 1 << 20], [32 << 10, 1 << 20]];
 /// Writers, and how many kinds of reads there are.
 const WRITERS: u64 = 4;
 const KINDS: u32 = 7;
+/// What the link lets through in each direction, bytes per second.
+const SHARED: u64 = 50_000_000;
 /// Longest time until a worker has begun, and ended when it is told to.
 const STARTING: Duration = Duration::from_millis(500);
-
-fn network() -> Conditions {
-    let first_byte = Latency::constant(Duration::from_millis(20));
-    Conditions { first_byte, total: Rate::per_second(50_000_000), ..Conditions::default() }
-}
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {
     for repetition in run.repetitions(Part::Bufferbloat) {
@@ -93,7 +88,7 @@ fn session(rig: &Rig, seed: u64) -> Result<Found> {
     // What is kept is written to the disk behind the reader.
     std::thread::sleep(Duration::from_secs(2));
     drop_caches()?;
-    rig.server().set_conditions(network())?;
+    rig.server().set_conditions(shared_link(SHARED))?;
     let column = |number: usize, name: &'static str| -> Result<Found> {
         let seed = 2 * seed + number as u64;
         let order = Order::Random { seed, operations: probes };

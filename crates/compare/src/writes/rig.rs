@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use headrace_netlab::{Conditions, Counters};
+use headrace_netlab::{Conditions, Counters, Latency, Rate};
 use serde_json::Value;
 
 use super::Options;
@@ -254,6 +254,12 @@ impl Rig {
         let work = Work::GetEach { objects, block, order: Order::Sequential };
         worker::perform(&Job { work, limit: UNMEASURED }).map(drop)
     }
+}
+
+/// 20 ms to the first byte, over a link that lets so many bytes per second through in each direction, whoever sends them.
+pub fn shared_link(total: u64) -> Conditions {
+    let first_byte = Latency::constant(Duration::from_millis(20));
+    Conditions { first_byte, total: Rate::per_second(total), ..Conditions::default() }
 }
 
 /// The work that reads whole files, each in a thread, and compares every byte.

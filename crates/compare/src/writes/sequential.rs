@@ -1,11 +1,10 @@
 //! Large files, written and synced, against the same bytes stored as objects by a client that has no file system to be.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use headrace_netlab::{Conditions, Latency, Rate};
+use headrace_netlab::Conditions;
 
-use super::rig::{Rig, compare, stored};
+use super::rig::{Rig, compare, shared_link, stored};
 use super::{Part, Results, Run};
 use crate::account::drop_caches;
 use crate::failure::Result;
@@ -37,9 +36,7 @@ const GIB: f64 = (1 << 30) as f64;
 /// processors, and a daemon that takes any of them is slower than a client that takes less.
 fn networks() -> [(&'static str, Conditions); 3] {
     let named = |profile: Profile| (profile.name(), profile.conditions());
-    let first_byte = Latency::constant(Duration::from_millis(20));
-    let shared = Conditions { first_byte, total: Rate::per_second(SHARED), ..Conditions::default() };
-    [named(Profile::Loopback), named(Profile::Slow), ("shared", shared)]
+    [named(Profile::Loopback), named(Profile::Slow), ("shared", shared_link(SHARED))]
 }
 
 pub fn measure(run: &mut Run<'_>, rig: &Rig) {

@@ -114,6 +114,8 @@ pub struct Sample {
     pub held: u64,
     /// What may be held by all of them.
     pub ceiling: u64,
+    /// Bytes that have come over the network so far.
+    pub fetched: u64,
     /// What controllers rest on, added up.
     pub gauges: Gauges,
 }
@@ -123,8 +125,6 @@ pub struct Sample {
 pub struct Outcome {
     /// What each reader took, in the order of their specs.
     pub readers: Vec<Series>,
-    /// What came over the network.
-    pub arrived: Series,
     /// Every [`BIN`], what was going on.
     pub samples: Vec<Sample>,
     /// Reads that failed.
@@ -155,6 +155,15 @@ impl Outcome {
     /// All readers together.
     pub fn total(&self) -> Series {
         Series::sum(&self.readers)
+    }
+
+    /// What came over the network.
+    pub fn arrived(&self) -> Series {
+        let mut arrived = Series::default();
+        for pair in self.samples.windows(2) {
+            arrived.took(pair[0].at, pair[1].at, pair[1].fetched - pair[0].fetched);
+        }
+        arrived
     }
 }
 

@@ -72,9 +72,6 @@ struct Run<'a, 'b> {
     /// Who asked.
     askers: HashMap<RequestId, usize>,
     series: Vec<Series>,
-    /// What came over the network, and how much of it is in there.
-    arrived: Series,
-    counted: u64,
     samples: Vec<Sample>,
     contention: f64,
     open: usize,
@@ -115,8 +112,6 @@ pub fn run(setup: &Setup, plant: &mut Plant<'_>, seed: u64) -> Outcome {
         plant,
         events,
         series: vec![Series::default(); readers.len()],
-        arrived: Series::default(),
-        counted: 0,
         samples: Vec::new(),
         readers,
         askers: HashMap::new(),
@@ -179,13 +174,8 @@ impl Run<'_, '_> {
         let (in_flight, held, gauges) = self.plant.state();
         let ceiling = self.ceiling.saturating_mul(self.plant.endpoints() as u64);
         let fetched = self.fetched();
-        self.arrived.took(
-            at.saturating_sub(BIN),
-            at,
-            fetched - std::mem::replace(&mut self.counted, fetched),
-        );
         while at < until {
-            self.samples.push(Sample { at, in_flight, held, ceiling, gauges });
+            self.samples.push(Sample { at, in_flight, held, ceiling, fetched, gauges });
             at = due(self.samples.len());
         }
     }
@@ -317,9 +307,8 @@ impl Run<'_, '_> {
 
     fn outcome(self, stopped: Option<String>) -> Outcome {
         let fetched = self.fetched();
-        let (readers, arrived, samples) = (self.series, self.arrived, self.samples);
-        let mut outcome =
-            Outcome { readers, arrived, samples, fetched, errors: self.errors, ..Outcome::default() };
+        let (readers, samples) = (self.series, self.samples);
+        let mut outcome = Outcome { readers, samples, fetched, errors: self.errors, ..Outcome::default() };
         outcome.above_ceiling = self.above_ceiling;
         outcome.peak_gets = self.plant.peak_gets();
         outcome.violations.extend(stopped);

@@ -56,7 +56,7 @@ fn throughput_is_window_over_latency() {
     let outcome = outcome(vec![reader], fixed(9 * MIB, 64), endpoint(0.09, 100 * MIB), &[]);
     rate_is(&outcome, 90.0);
     assert!(outcome.peak <= 11 * MIB, "{}", outcome.peak);
-    let arrived = outcome.arrived.rate(SECOND, 6 * SECOND) / MIB as f64;
+    let arrived = outcome.arrived().rate(SECOND, 6 * SECOND) / MIB as f64;
     assert!((arrived / 90.0 - 1.0).abs() < 0.05, "what is read has come over the network: {arrived} MiB/s");
 }
 

@@ -52,6 +52,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
     let mut converged = Some(0.0f64);
     let mut fairness = 1.0f64;
     let (mut variation, mut network) = (None, None);
+    let arrived = outcome.arrived();
     for &judged in &scenario.judged {
         let present = scenario.present(judged);
         let best = scenario.best(judged);
@@ -73,7 +74,7 @@ pub fn judge(scenario: &Scenario, outcome: &Outcome) -> Judgement {
         let found = total.reaches(FOUND * could, judged.from, judged.until).map(|time| time.as_secs_f64());
         converged = converged.zip(found).map(|(a, b)| a.max(b));
         if scenario.even {
-            for (most, of) in [(&mut variation, &total), (&mut network, &outcome.arrived)] {
+            for (most, of) in [(&mut variation, &total), (&mut network, &arrived)] {
                 let varies = of.variation(from, judged.until);
                 *most = Some(most.map_or(varies, |before: f64| before.max(varies)));
             }

@@ -58,6 +58,11 @@ impl Budget {
         self.queued
     }
 
+    /// What nobody uses and no other pool was lent, bytes.
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used.saturating_add(self.lent))
+    }
+
     /// Asks for `bytes`. A request larger than the whole budget is granted once nothing else is in use, so that it cannot
     /// wait for ever.
     pub fn request(&mut self, bytes: u64) -> Admit {

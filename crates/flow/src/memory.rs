@@ -151,13 +151,13 @@ impl MemoryPlan {
         }
     }
 
-    /// The same where segments are sent from the memory that data was written to: half of what is for building them is for keeping that
-    /// memory, since pages that are given back and taken again cost more than copying into them.
+    /// The same where segments are sent from the memory that data was written to: of what is for building them a fifth is enough for what
+    /// describes that data, the rest is for readers.
     #[must_use]
     pub fn without_copies(self) -> MemoryPlan {
-        let kept = self.uploads / 2;
-        let buffers = kept / REQUEST_BUFFER;
-        MemoryPlan { uploads: self.uploads - kept, spare_buffers: self.spare_buffers + buffers, ..self }
+        let left = self.uploads - self.uploads / 5;
+        let (uploads, reads, streams) = (self.uploads - left, self.reads + left, self.streams + left);
+        MemoryPlan { uploads, reads, streams, ..self }
     }
 
     /// The same where nothing is kept on local disks: what would be lent for that is lent to readers.
@@ -223,10 +223,14 @@ mod tests {
         }
 
         #[test]
-        fn buffers_take_what_copies_do_not_need(plan in plans()) {
+        fn readers_have_what_copies_do_not_need(plan in plans()) {
             let without = plan.without_copies();
-            prop_assert!((without.workers + without.spare_buffers) * REQUEST_BUFFER + without.uploads <= plan.requests + plan.uploads);
-            prop_assert!(4 * (MemoryPlan::upload(plan.batch) - plan.batch) <= without.uploads, "{without:?}");
+            prop_assert_eq!(without.uploads + without.reads, plan.uploads + plan.reads);
+            prop_assert_eq!(without.reads - without.streams, plan.reads - plan.streams);
+            prop_assert!(without.streams > plan.streams);
+            // All that may be written at one time on its way at once, in whole segments.
+            let segments = plan.dirty.div_ceil(plan.batch);
+            prop_assert!(segments * (MemoryPlan::upload(plan.batch) - plan.batch) <= without.uploads, "{without:?}");
         }
 
         #[test]

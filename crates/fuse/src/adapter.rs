@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_vfs::{MemoryPlan, Vfs};
+use headrace_vfs::{Keeper, MemoryPlan, Vfs};
 
 use crate::{
     Attr, Caller, DirEntry, Errno, FileId, FileSystem, InodeNo, Kind, OpenMode, Pending, ReadReply,
@@ -69,6 +69,11 @@ impl FileSystem for Arc<Vfs> {
 
     fn wait_for_room(&self, at_most: Duration) -> bool {
         Vfs::wait_for_room(self, at_most)
+    }
+
+    fn keep_buffers(&self, keeper: Arc<dyn Keeper>) {
+        // Of two mounts of one the second has what the plan has for both.
+        Vfs::keep_buffers(self, keeper);
     }
 
     fn passthrough(&self, possible: Result<(), String>) {

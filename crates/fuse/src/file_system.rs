@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_vfs::MemoryPlan;
+use headrace_vfs::{Keeper, MemoryPlan};
 
 pub use headrace_vfs::{
     Attr, Backing, Caller, DirEntry, FileId, InodeNo, Kind, OpenMode, ReadReply, RenameMode, SetAttr, StatFs,
@@ -39,6 +40,10 @@ pub trait FileSystem: Send + Sync + 'static {
     fn wait_for_room(&self, _at_most: Duration) -> bool {
         true
     }
+
+    /// Told once: who keeps buffers of written data that nobody uses, to be told how much they may take. Without an answer they take none
+    /// beyond the plan's.
+    fn keep_buffers(&self, _keeper: Arc<dyn Keeper>) {}
 
     /// What to wait for before a change of names or attributes; `None` if there is room for it. Asked before each call that
     /// changes something and is not [`Pending`].

@@ -8,6 +8,7 @@ use headrace_flow::admission::{Admit, Budget, Ticket};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+use crate::keeper::{Keeper, Kept};
 use crate::memory::Pool;
 
 /// Bytes of one pool.
@@ -15,6 +16,8 @@ pub(crate) struct Admission {
     inner: Mutex<Inner>,
     /// Told when somebody has to wait: time to flush.
     pub(crate) pressure: Notify,
+    /// Told what is free.
+    kept: Kept,
 }
 
 struct Inner {
@@ -36,21 +39,40 @@ impl Inner {
 impl Admission {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         let inner = Inner { budget: Budget::new(limit), waiting: HashMap::new() };
-        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new() })
+        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new(), kept: Kept::default() })
+    }
+
+    /// What is free may be filled with buffers that are kept for later. The first one to ask is told; false for others.
+    pub(crate) fn keep(&self, keeper: Arc<dyn Keeper>) -> bool {
+        let first = self.kept.name(keeper);
+        self.change(|_| ());
+        first
+    }
+
+    /// Every change of the budget: who keeps buffers in what is free is told of it, and has made room when this returns.
+    fn change<T>(&self, how: impl FnOnce(&mut Inner) -> T) -> T {
+        let answer = {
+            let mut inner = self.inner.lock();
+            let answer = how(&mut inner);
+            self.kept.allow(inner.budget.free());
+            answer
+        };
+        self.kept.shrink();
+        answer
     }
 
     /// Waits for `bytes` of the budget. Dropping the future takes the request back.
     pub(crate) async fn acquire(self: &Arc<Self>, bytes: u64) -> Charge {
-        let (receiver, waiter) = {
-            let mut inner = self.inner.lock();
-            match inner.budget.request(bytes) {
-                Admit::Granted => return Charge { admission: Arc::clone(self), bytes },
-                Admit::Queued(ticket) => {
-                    let (sender, receiver) = oneshot::channel();
-                    inner.waiting.insert(ticket, sender);
-                    (receiver, Waiter { admission: Arc::clone(self), ticket, bytes, done: false })
-                }
+        let queued = self.change(|inner| match inner.budget.request(bytes) {
+            Admit::Granted => None,
+            Admit::Queued(ticket) => {
+                let (sender, receiver) = oneshot::channel();
+                inner.waiting.insert(ticket, sender);
+                Some((receiver, Waiter { admission: Arc::clone(self), ticket, bytes, done: false }))
             }
+        });
+        let Some((receiver, waiter)) = queued else {
+            return Charge { admission: Arc::clone(self), bytes };
         };
         self.pressure.notify_one();
         // The sender is only dropped after it was used.
@@ -60,16 +82,17 @@ impl Admission {
 
     pub(crate) fn release(&self, bytes: u64) {
         if bytes > 0 {
-            let mut inner = self.inner.lock();
-            let granted = inner.budget.release(bytes);
-            inner.wake(granted);
+            self.change(|inner| {
+                let granted = inner.budget.release(bytes);
+                inner.wake(granted);
+            });
         }
     }
 
     /// Adds bytes that cannot be refused any more (block rounding after a write was admitted).
     pub(crate) fn force(&self, bytes: u64) {
         if bytes > 0 {
-            self.inner.lock().budget.force(bytes);
+            self.change(|inner| inner.budget.force(bytes));
         }
     }
 
@@ -82,10 +105,11 @@ impl Admission {
     /// Does without `bytes`, which another pool uses, from now on. More than before is lent only if nobody uses or waits for it. What
     /// is lent then.
     pub(crate) fn lend(&self, bytes: u64) -> u64 {
-        let mut inner = self.inner.lock();
-        let granted = inner.budget.lend(bytes);
-        inner.wake(granted);
-        inner.budget.lent()
+        self.change(|inner| {
+            let granted = inner.budget.lend(bytes);
+            inner.wake(granted);
+            inner.budget.lent()
+        })
     }
 
     /// Whether nothing is used and nobody waits.
@@ -136,13 +160,14 @@ impl Drop for Waiter {
         if self.done {
             return;
         }
-        let mut inner = self.admission.inner.lock();
-        inner.waiting.remove(&self.ticket);
-        let granted = match inner.budget.cancel(self.ticket) {
-            Some(granted) => granted,
-            None => inner.budget.release(self.bytes),
-        };
-        inner.wake(granted);
+        self.admission.change(|inner| {
+            inner.waiting.remove(&self.ticket);
+            let granted = match inner.budget.cancel(self.ticket) {
+                Some(granted) => granted,
+                None => inner.budget.release(self.bytes),
+            };
+            inner.wake(granted);
+        });
     }
 }
 
@@ -159,9 +184,10 @@ impl Charge {
     }
 }
 
+/// Its place is free before its memory is given back, which may be kept there.
 struct Charged {
-    data: Bytes,
     _charge: Charge,
+    data: Bytes,
 }
 
 impl AsRef<[u8]> for Charged {

@@ -1,10 +1,12 @@
 //! What of the memory plan is in use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headrace_flow::memory::MemoryPlan;
 use serde::Serialize;
 
+use crate::keeper::Keeper;
 use crate::vfs::Vfs;
 
 /// One pool of the memory plan.
@@ -53,6 +55,12 @@ impl Vfs {
     /// `at_most`. Whoever reads requests asks this before each.
     pub fn wait_for_room(&self, at_most: Duration) -> bool {
         self.intake.wait_for_room(at_most)
+    }
+
+    /// `keeper` may fill what written data leaves free of its pool with buffers that are kept for later, and is told what that is. The first
+    /// one to ask; false for others.
+    pub fn keep_buffers(&self, keeper: Arc<dyn Keeper>) -> bool {
+        self.admission.keep(keeper)
     }
 
     fn memory_of_reads(&self) -> Pool {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use headrace_vfs::Keeper;
 use parking_lot::Mutex;
 
 use crate::abi::{InHeader, MIN_READ_BUFFER, WriteIn};
@@ -27,8 +28,12 @@ pub(crate) struct BufferPool {
     free: Mutex<Free>,
     lent: AtomicUsize,
     max_write: usize,
-    /// Free buffers kept for later.
+    /// Free buffers kept for later, whatever else is in memory.
     spare: usize,
+    /// So many more are kept where written data leaves room for them.
+    room: AtomicUsize,
+    /// Free buffers.
+    kept: AtomicUsize,
 }
 
 /// Buffers that nobody uses.
@@ -53,7 +58,14 @@ impl BufferPool {
 
     /// Keeps at most `spare` free buffers.
     pub fn with_spare(max_write: usize, spare: usize) -> Arc<Self> {
-        Arc::new(BufferPool { free: Mutex::default(), lent: AtomicUsize::new(0), max_write, spare })
+        Arc::new(BufferPool {
+            free: Mutex::default(),
+            lent: AtomicUsize::new(0),
+            max_write,
+            spare,
+            room: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
+        })
     }
 
     /// A buffer for one worker.
@@ -66,23 +78,41 @@ impl BufferPool {
             let mut free = self.free.lock();
             let kept = free.buffers.pop();
             free.least = free.least.min(free.buffers.len());
+            self.kept.store(free.buffers.len(), Ordering::SeqCst);
             kept
         };
         kept.unwrap_or_else(|| {
-            let len = (PAGE + self.max_write).max(MIN_READ_BUFFER);
-            let bytes = vec![0; len + PAGE];
+            let bytes = vec![0; self.len()];
             // The first page holds the headers, pushed against its end.
             let first_page = bytes.as_ptr().align_offset(PAGE).min(PAGE - 1);
             Memory { start: first_page + PAGE - WRITE_PAYLOAD, bytes }
         })
     }
 
+    /// What a buffer takes, bytes, with what the allocator adds.
+    fn takes(&self) -> usize {
+        self.len() + PAGE
+    }
+
+    /// Bytes of a buffer.
+    fn len(&self) -> usize {
+        (PAGE + self.max_write).max(MIN_READ_BUFFER) + PAGE
+    }
+
     fn give_back(&self, memory: Memory) {
         self.lent.fetch_sub(1, Ordering::Relaxed);
-        let mut free = self.free.lock();
-        if free.buffers.len() < self.spare {
+        {
+            let mut free = self.free.lock();
             free.buffers.push(memory);
+            // Seen by whoever takes room away from here on; what was taken before is seen below.
+            self.kept.store(free.buffers.len(), Ordering::SeqCst);
         }
+        self.shrink();
+    }
+
+    /// Free buffers that may be kept.
+    fn most(&self) -> usize {
+        self.spare.saturating_add(self.room.load(Ordering::SeqCst))
     }
 
     /// Gives back the memory of those that nobody has needed since the last call.
@@ -92,9 +122,32 @@ impl BufferPool {
             let (left, most) = (free.buffers.len(), free.least);
             let unused = free.buffers.split_off(left.saturating_sub(most));
             free.least = free.buffers.len();
+            self.kept.store(free.buffers.len(), Ordering::SeqCst);
             unused
         };
         drop(unused);
+    }
+}
+
+impl Keeper for BufferPool {
+    fn allow(&self, bytes: u64) {
+        let buffers = bytes / self.takes() as u64;
+        self.room.store(usize::try_from(buffers).unwrap_or(usize::MAX), Ordering::SeqCst);
+    }
+
+    fn shrink(&self) {
+        if self.kept.load(Ordering::SeqCst) <= self.most() {
+            return;
+        }
+        let beyond = {
+            let mut free = self.free.lock();
+            let most = self.most().min(free.buffers.len());
+            let beyond = free.buffers.split_off(most);
+            free.least = free.least.min(most);
+            self.kept.store(most, Ordering::SeqCst);
+            beyond
+        };
+        drop(beyond);
     }
 }
 
@@ -173,6 +226,8 @@ impl Drop for Lent {
 
 #[cfg(test)]
 mod tests {
+    use headrace_vfs::REQUEST_BUFFER;
+
     use super::*;
 
     #[test]
@@ -214,5 +269,39 @@ mod tests {
         assert_eq!(pool.free.lock().buffers.len(), 1, "two were not needed since then");
         pool.release_unused();
         assert_eq!(pool.free.lock().buffers.len(), 0);
+    }
+
+    #[test]
+    fn more_are_kept_where_written_data_leaves_room_and_go_when_it_does_not() {
+        let pool = BufferPool::with_spare(1 << 20, 2);
+        let mut buffer = pool.request_buffer();
+        let mut write = |count: usize| -> Vec<Bytes> {
+            (0..count).map(|_| buffer.detach(WRITE_PAYLOAD..WRITE_PAYLOAD + (1 << 20))).collect()
+        };
+        pool.allow(3 * REQUEST_BUFFER + 1);
+        drop(write(8));
+        assert_eq!(pool.free.lock().buffers.len(), 5);
+        pool.allow(2 * REQUEST_BUFFER);
+        pool.shrink();
+        assert_eq!(pool.free.lock().buffers.len(), 4);
+        drop(write(6));
+        assert_eq!(pool.free.lock().buffers.len(), 4, "no more than were allowed last");
+        pool.allow(0);
+        pool.shrink();
+        assert_eq!(pool.free.lock().buffers.len(), 2);
+        pool.allow(u64::MAX);
+        pool.shrink();
+        pool.release_unused();
+        pool.release_unused();
+        assert_eq!(
+            pool.free.lock().buffers.len(),
+            0,
+            "what nobody needs is not kept, however much room there is"
+        );
+    }
+
+    #[test]
+    fn a_buffer_takes_what_the_memory_plan_says() {
+        assert_eq!(BufferPool::new(1 << 20).takes() as u64, REQUEST_BUFFER);
     }
 }

@@ -152,6 +152,9 @@ impl Session {
         };
         // Beside rings the device has little to bring.
         let devices = if rings.is_empty() { config.worker_threads(&memory) } else { 1 };
+        // Of those that are not there the buffers are to be had; with rings, these have them.
+        let absent = if rings.is_empty() { memory.workers.saturating_sub(devices as u64) } else { 0 };
+        let spare = usize::try_from(memory.spare_buffers + absent).unwrap_or(usize::MAX);
         let devices =
             first.into_workers(devices).into_iter().map(|device| Arc::new(device) as Arc<dyn Transport>);
         let transports: Vec<Arc<dyn Transport>> =
@@ -159,8 +162,8 @@ impl Session {
         let threads = transports.len();
         let view = View::new(exclusive, config.shared_ttl);
         let shared = Shared::new(fs, view, agreed, runtime, &transports);
-        let spare = usize::try_from(memory.spare_buffers).unwrap_or(usize::MAX);
         let pool = BufferPool::with_spare(config::MAX_WRITE as usize, spare);
+        shared.fs.keep_buffers(Arc::clone(&pool) as Arc<dyn headrace_vfs::Keeper>);
         shared.runtime.spawn(buffer::keep_few(Arc::downgrade(&pool)));
         for (index, transport) in transports.into_iter().enumerate() {
             let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));

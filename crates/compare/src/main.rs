@@ -114,6 +114,9 @@ struct WritesArgs {
     /// Beginnings of names of who is measured, separated by commas: headrace, native, juicefs-writeback; all by default.
     #[arg(long, value_delimiter = ',')]
     contenders: Vec<String>,
+    /// Small files: JuiceFS makes as many as the others, not a 36th or a ninth. Takes more than an hour each time (see --minutes).
+    #[arg(long)]
+    all_files: bool,
     /// Where the report goes.
     #[arg(long, default_value = "target/writes")]
     out: PathBuf,
@@ -272,12 +275,13 @@ fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
 }
 
 fn only_writes(args: WritesArgs) -> Result<ExitCode> {
+    let sizes = args.pace.sizes(writes::Sizes::tiny(), writes::Sizes::quick(), writes::Sizes::full());
     let results = match args.pace.recorded()? {
         Some(results) => results,
         None => writes::run(&writes::Options {
             parts: if args.parts.is_empty() { writes::Part::ALL.to_vec() } else { args.parts },
             earlier: args.pace.earlier()?,
-            sizes: args.pace.sizes(writes::Sizes::tiny(), writes::Sizes::quick(), writes::Sizes::full()),
+            sizes: if args.all_files { sizes.with_all_files() } else { sizes },
             pace: args.pace.pace(args.contenders, args.noise, 90, &args.out),
         })?,
     };

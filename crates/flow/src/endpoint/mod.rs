@@ -47,6 +47,8 @@ pub struct Tuning {
     pub bandwidth: bandwidth::Tuning,
     /// How long the least latency is remembered.
     pub latency_window: Duration,
+    /// The same for how large fetches are to be: a latency of before a change makes them far too small or too large.
+    pub transfer_window: Duration,
 }
 
 impl Default for Tuning {
@@ -56,6 +58,7 @@ impl Default for Tuning {
             hedge: hedge::Tuning::default(),
             bandwidth: bandwidth::Tuning::default(),
             latency_window: Duration::from_secs(3),
+            transfer_window: Duration::from_millis(1_500),
         }
     }
 }
@@ -89,6 +92,7 @@ pub struct Endpoint {
     hedge: Hedge,
     bandwidth: Bandwidth,
     least: LeastLatency,
+    least_of_late: LeastLatency,
     /// By name.
     flights: Vec<Flight>,
     /// Of those, whose first byte is there.
@@ -113,6 +117,7 @@ impl Endpoint {
             hedge: Hedge::new(tuning.hedge),
             bandwidth: Bandwidth::new(tuning.bandwidth),
             least: LeastLatency::new(tuning.latency_window),
+            least_of_late: LeastLatency::new(tuning.transfer_window),
             flights: Vec::with_capacity(most.min(1024)),
             streaming: 0,
             size: None,
@@ -169,6 +174,7 @@ impl Endpoint {
             self.limit.streaming(now, self.streaming);
             self.limit.answered(flight.started, latency);
             self.least.record(now, latency);
+            self.least_of_late.record(now, latency);
             self.hedge.answered(latency);
         } else if bytes > 0 {
             self.hedge.paused(since_last);
@@ -241,11 +247,6 @@ impl Endpoint {
         self.bandwidth.get()
     }
 
-    /// The least time from sending a fetch to its first byte, over the last three seconds or so.
-    pub fn latency_least(&self) -> Option<Duration> {
-        self.least.get()
-    }
-
     /// The usual (median) time from sending a fetch to its first byte.
     pub fn latency(&self) -> Option<Duration> {
         self.hedge.median()
@@ -269,9 +270,22 @@ impl Endpoint {
 
     /// Bytes per second that one fetch of `bytes` after the other would bring at best; for [`crate::order::Probe`].
     pub fn alone(&self, bytes: u64) -> Option<u64> {
-        let (_, per_byte) = self.limit.unloaded()?;
-        let seconds = self.least.get()?.as_secs_f64() + per_byte * bytes as f64;
+        let seconds = self.one_after_the_other(bytes, self.least.get()?)?;
         Some((bytes as f64 / seconds.max(1e-6)) as u64)
+    }
+
+    /// How long it takes until a fetch of `bytes` brings any, and bytes per second from then on, while the endpoint is not loaded.
+    pub fn transfer(&self, bytes: u64) -> Option<(Duration, f64)> {
+        let latency = self.least_of_late.get()?;
+        let whole = self.one_after_the_other(bytes, latency)?.max(1e-6);
+        let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
+        Some((latency, bytes as f64 / transfer))
+    }
+
+    /// Seconds of one fetch.
+    fn one_after_the_other(&self, bytes: u64, latency: Duration) -> Option<f64> {
+        let (_, per_byte) = self.limit.unloaded()?;
+        Some(latency.as_secs_f64() + per_byte * bytes as f64)
     }
 
     /// When `fetch` is late enough to be sent a second time, if nothing arrives until then; `None` if it is not to be

@@ -56,12 +56,7 @@ impl Reads {
 
     /// How long it takes until one fetch brings bytes, and bytes per second from then on, while the endpoint is not loaded.
     fn transfer(&self) -> Option<(Duration, f64)> {
-        let least = self.part_least();
-        let (latency, alone) = (self.endpoint.latency_least()?, self.endpoint.alone(least)?);
-        // `alone` counts the latency; what is left is the rate of the transfer.
-        let whole = least as f64 / alone.max(1) as f64;
-        let transfer = (whole - latency.as_secs_f64()).max(whole / 1e3);
-        Some((latency, least as f64 / transfer))
+        self.endpoint.transfer(self.part_least())
     }
 
     pub(super) fn part_least(&self) -> u64 {

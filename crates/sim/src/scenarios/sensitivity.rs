@@ -77,6 +77,7 @@ pub const CONSTANTS: &[Constant] = constants![
     window.idle_fetches,
     window.hungry_rounds,
     endpoint.latency_window,
+    endpoint.transfer_window,
     endpoint.limit.first,
     endpoint.limit.grow,
     endpoint.limit.grow_worth,

@@ -61,7 +61,7 @@ const REACHED: &[(&str, f64, f64)] = &[
     ("one-stream", 0.97, 0.90),
     ("many-streams", 0.97, 0.90),
     ("rate-steps", 0.97, 0.90),
-    ("latency-steps", 0.96, 0.93),
+    ("latency-steps", 0.96, 0.91),
     ("stall-5s", 0.97, 0.90),
     ("stall-60s", 0.97, 0.90),
     ("refusals", 0.96, 0.90),

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -348,7 +349,8 @@ async fn a_conditional_put_does_not_claim_the_work_of_others() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
-    let address = free_address();
+    // Other tests' servers are never there, so that none of them gets the port meanwhile.
+    let address = SocketAddr::from(([127, 0, 0, 2], free_address().port()));
     let options = StoreOptions { deadline: Duration::from_secs(1), ..hurried(&format!("http://{address}")) };
     let store = open_plain("s3://bucket/p", &options).unwrap();
     let began = Instant::now();

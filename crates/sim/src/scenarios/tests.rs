@@ -64,7 +64,7 @@ const REACHED: &[(&str, f64, f64)] = &[
     ("latency-steps", 0.96, 0.91),
     ("stall-5s", 0.97, 0.90),
     ("stall-60s", 0.97, 0.90),
-    ("refusals", 0.96, 0.90),
+    ("refusals", 0.95, 0.89),
     ("throttled", 0.97, 0.90),
     ("heavy-tail", 0.97, 0.90),
     ("breaks", 0.96, 0.87),

@@ -1,14 +1,14 @@
 //! A pool of memory with people waiting for it: [`headrace_flow::admission`] driven by tasks.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use headrace_flow::admission::{Admit, Budget, Ticket};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::keeper::{Keeper, Kept};
+use crate::keeper::Keeper;
 use crate::memory::Pool;
 
 /// Bytes of one pool.
@@ -17,7 +17,7 @@ pub(crate) struct Admission {
     /// Told when somebody has to wait: time to flush.
     pub(crate) pressure: Notify,
     /// Told what is free.
-    kept: Kept,
+    keeper: OnceLock<Arc<dyn Keeper>>,
 }
 
 struct Inner {
@@ -39,25 +39,24 @@ impl Inner {
 impl Admission {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         let inner = Inner { budget: Budget::new(limit), waiting: HashMap::new() };
-        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new(), kept: Kept::default() })
+        Arc::new(Admission { inner: Mutex::new(inner), pressure: Notify::new(), keeper: OnceLock::new() })
     }
 
-    /// What is free may be filled with buffers that are kept for later. The first one to ask is told; false for others.
-    pub(crate) fn keep(&self, keeper: Arc<dyn Keeper>) -> bool {
-        let first = self.kept.name(keeper);
+    /// What is free may be filled with buffers that are kept for later. Only the first one to ask is told.
+    pub(crate) fn keep(&self, keeper: Arc<dyn Keeper>) {
+        self.keeper.get_or_init(|| keeper);
         self.change(|_| ());
-        first
     }
 
     /// Every change of the budget: who keeps buffers in what is free is told of it, and has made room when this returns.
     fn change<T>(&self, how: impl FnOnce(&mut Inner) -> T) -> T {
-        let answer = {
-            let mut inner = self.inner.lock();
-            let answer = how(&mut inner);
-            self.kept.allow(inner.budget.free());
-            answer
-        };
-        self.kept.shrink();
+        let mut inner = self.inner.lock();
+        let answer = how(&mut inner);
+        if let Some(keeper) = self.keeper.get() {
+            keeper.allow(inner.budget.free());
+            drop(inner);
+            keeper.shrink();
+        }
         answer
     }
 

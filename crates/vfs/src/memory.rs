@@ -57,10 +57,10 @@ impl Vfs {
         self.intake.wait_for_room(at_most)
     }
 
-    /// `keeper` may fill what written data leaves free of its pool with buffers that are kept for later, and is told what that is. The first
-    /// one to ask; false for others.
-    pub fn keep_buffers(&self, keeper: Arc<dyn Keeper>) -> bool {
-        self.admission.keep(keeper)
+    /// `keeper` may fill what written data leaves free of its pool with buffers that are kept for later, and is told what that is. Only
+    /// the first one to ask.
+    pub fn keep_buffers(&self, keeper: Arc<dyn Keeper>) {
+        self.admission.keep(keeper);
     }
 
     fn memory_of_reads(&self) -> Pool {

@@ -8,6 +8,7 @@ use super::tree::{Tree, sum};
 use super::{Part, Run};
 use crate::account::drop_caches;
 use crate::failure::{Context, Result};
+use crate::figures::cost::UNMEASURED;
 use crate::figures::run::{Figure, Place};
 use crate::server::Profile;
 use crate::subjects::{
@@ -138,7 +139,7 @@ fn make(rig: &Rig, subject: &dyn Subject, way: Way, tree: Option<&Tree>, small: 
     if let Some(tree) = tree.filter(|_| way != Way::Create) {
         let script = "find . -type f -print0 | xargs -0 cat > /dev/null".to_owned();
         let work = Work::Program { script, dir: tree.dir.clone(), prints: None };
-        worker::perform(&Job { work, limit: rig.sizes().making })?;
+        worker::perform(&Job { work, limit: UNMEASURED })?;
     }
     let work = making(way, tree, mount.path(), &name, small);
     let network = Profile::Slow.conditions();

@@ -247,6 +247,11 @@ impl Endpoint {
         self.bandwidth.get()
     }
 
+    /// The least time from sending a fetch to its first byte, over the last three seconds or so.
+    pub fn latency_least(&self) -> Option<Duration> {
+        self.least.get()
+    }
+
     /// The usual (median) time from sending a fetch to its first byte.
     pub fn latency(&self) -> Option<Duration> {
         self.hedge.median()
@@ -270,7 +275,7 @@ impl Endpoint {
 
     /// Bytes per second that one fetch of `bytes` after the other would bring at best; for [`crate::order::Probe`].
     pub fn alone(&self, bytes: u64) -> Option<u64> {
-        let seconds = self.one_after_the_other(bytes, self.least.get()?)?;
+        let seconds = self.one_after_the_other(bytes, self.latency_least()?)?;
         Some((bytes as f64 / seconds.max(1e-6)) as u64)
     }
 

@@ -48,5 +48,5 @@ fn what_needs_nothing_of_the_endpoint_is_not_counted_and_leaves_its_place_to_oth
     assert_eq!(driven.answered.len(), 1);
     assert_eq!(driven.reads.endpoint.latency(), None, "a hole says nothing of how long the endpoint takes");
     driven.finish(sent[1].fetch);
-    assert_eq!(driven.reads.endpoint.latency().map(|latency| latency.as_millis()), Some(20));
+    assert_eq!(driven.reads.endpoint.latency_least(), Some(20 * MS));
 }

@@ -74,14 +74,7 @@ impl BufferPool {
     }
 
     fn take(&self) -> Memory {
-        let kept = {
-            let mut free = self.free.lock();
-            let kept = free.buffers.pop();
-            free.least = free.least.min(free.buffers.len());
-            self.kept.store(free.buffers.len(), Ordering::SeqCst);
-            kept
-        };
-        kept.unwrap_or_else(|| {
+        self.change(|free| free.buffers.pop()).unwrap_or_else(|| {
             let bytes = vec![0; self.len()];
             // The first page holds the headers, pushed against its end.
             let first_page = bytes.as_ptr().align_offset(PAGE).min(PAGE - 1);
@@ -101,13 +94,18 @@ impl BufferPool {
 
     fn give_back(&self, memory: Memory) {
         self.lent.fetch_sub(1, Ordering::Relaxed);
-        {
-            let mut free = self.free.lock();
-            free.buffers.push(memory);
-            // Seen by whoever takes room away from here on; what was taken before is seen below.
-            self.kept.store(free.buffers.len(), Ordering::SeqCst);
-        }
+        // Seen by whoever takes room away from here on; what was taken before is seen by `shrink`.
+        self.change(|free| free.buffers.push(memory));
         self.shrink();
+    }
+
+    /// Every change of the free buffers: how many there are is known without the lock.
+    fn change<T>(&self, how: impl FnOnce(&mut Free) -> T) -> T {
+        let mut free = self.free.lock();
+        let answer = how(&mut free);
+        free.least = free.least.min(free.buffers.len());
+        self.kept.store(free.buffers.len(), Ordering::SeqCst);
+        answer
     }
 
     /// Free buffers that may be kept.
@@ -117,14 +115,11 @@ impl BufferPool {
 
     /// Gives back the memory of those that nobody has needed since the last call.
     pub fn release_unused(&self) {
-        let unused = {
-            let mut free = self.free.lock();
-            let (left, most) = (free.buffers.len(), free.least);
-            let unused = free.buffers.split_off(left.saturating_sub(most));
-            free.least = free.buffers.len();
-            self.kept.store(free.buffers.len(), Ordering::SeqCst);
-            unused
-        };
+        let unused = self.change(|free| {
+            let needed = free.buffers.len().saturating_sub(free.least);
+            free.least = needed;
+            free.buffers.split_off(needed)
+        });
         drop(unused);
     }
 }
@@ -139,14 +134,7 @@ impl Keeper for BufferPool {
         if self.kept.load(Ordering::SeqCst) <= self.most() {
             return;
         }
-        let beyond = {
-            let mut free = self.free.lock();
-            let most = self.most().min(free.buffers.len());
-            let beyond = free.buffers.split_off(most);
-            free.least = free.least.min(most);
-            self.kept.store(most, Ordering::SeqCst);
-            beyond
-        };
+        let beyond = self.change(|free| free.buffers.split_off(self.most().min(free.buffers.len())));
         drop(beyond);
     }
 }

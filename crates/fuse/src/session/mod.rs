@@ -163,7 +163,7 @@ impl Session {
         let view = View::new(exclusive, config.shared_ttl);
         let shared = Shared::new(fs, view, agreed, runtime, &transports);
         let pool = BufferPool::with_spare(config::MAX_WRITE as usize, spare);
-        shared.fs.keep_buffers(Arc::clone(&pool) as Arc<dyn headrace_vfs::Keeper>);
+        shared.fs.keep_buffers(pool.clone());
         shared.runtime.spawn(buffer::keep_few(Arc::downgrade(&pool)));
         for (index, transport) in transports.into_iter().enumerate() {
             let worker = Worker::new(index, transport, Arc::clone(&shared), Arc::clone(&pool));

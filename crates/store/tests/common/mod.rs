@@ -92,7 +92,7 @@ fn binary() -> PathBuf {
 }
 
 /// A loopback address on which nobody listens.
-pub fn free_address() -> SocketAddr {
+fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address")
 }

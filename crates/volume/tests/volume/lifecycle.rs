@@ -295,8 +295,8 @@ async fn credentials_bucket_and_endpoint_are_named_when_they_are_wrong() {
         assert!(error.to_string().contains("bucket"), "{error}");
     }
 
-    // Other tests' servers are never there.
-    let dead = format!("http://127.0.0.2:{}", gateway::free_address().port());
+    // A port that no other test's server is given meanwhile.
+    let dead = "http://127.0.0.1:1".to_owned();
     let unreachable =
         OpenOptions { store: StoreOptions { endpoint: Some(dead.clone()), ..quick }, ..place.open_options() };
     let error = Volume::open(&place.location, &unreachable).await.unwrap_err();

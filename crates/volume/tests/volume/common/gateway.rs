@@ -74,7 +74,7 @@ impl Drop for Gateway {
 }
 
 /// An address that nobody listens on.
-pub fn free_address() -> SocketAddr {
+fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

@@ -32,7 +32,7 @@ pub struct Sizes {
     pub limit: Duration,
     /// Random reads: so few that having the file whole is not worth it yet.
     pub random: u64,
-    /// Before a fault, while it lasts, and after it.
+    /// Before a fault, while it lasts, and after it. The large file outlasts all three ([`super::faults::RATE`]).
     pub fault: [Duration; 3],
 }
 
@@ -62,7 +62,7 @@ impl Sizes {
     /// For the tests of this program.
     pub fn tiny() -> Sizes {
         Sizes {
-            big: 32 << 20,
+            big: 64 << 20,
             objects: 8 << 20,
             limit: Duration::from_millis(500),
             random: 10,
@@ -198,5 +198,20 @@ impl Rig {
         let work = Work::Watch { threads: vec![file], block: 1 << 20 };
         let checked = worker::perform(&Job { work, limit: UNMEASURED });
         checked.map(drop).context(|| "what the bare client wrote".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reads::faults;
+
+    #[test]
+    fn reading_goes_on_until_a_fault_has_been_watched() {
+        for sizes in [Sizes::tiny(), Sizes::quick(), Sizes::full()] {
+            let watched: Duration = sizes.fault.iter().sum();
+            let read = Duration::from_secs_f64(sizes.big as f64 / faults::RATE as f64);
+            assert!(read > watched, "{sizes:?} are read in {read:?}");
+        }
     }
 }

@@ -84,6 +84,13 @@ impl Limit {
     ) {
         self.each = self.each.max(measure.rate / measure.level.max(0.5));
         let Some(before) = before else {
+            // A level that was known another time came with how long unloaded fetches take: so its first round tells whether it queues already.
+            let enough = self.knee(&measure).map(|knee| self.staffed(knee));
+            if let Some(level) = enough.filter(|level| !self.fresh && *level <= self.level) {
+                self.reference = None;
+                self.down_due = now.saturating_add(self.down_wait);
+                return self.hold(now, level);
+            }
             return self.grow(now, back, measure, first);
         };
         let wider = measure.level / before.level.max(0.1);

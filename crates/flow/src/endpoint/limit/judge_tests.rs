@@ -472,3 +472,21 @@ fn a_lower_level_is_tried_when_it_is_due_and_nothing_swings() {
     down(Limit { down_step: 0.5, ..due(2.4) }, Some(1.2));
     down(Limit { down_step: 0.9, ..due(100.0) }, Some(40.0));
 }
+
+#[test]
+fn a_level_that_was_known_another_time_is_not_doubled_where_it_queues_already() {
+    let first_round = |fresh, slowdown| {
+        let phase = Phase::Grow { back: 40.0, before: None, first: true };
+        let limit = Limit { fresh, reference: None, held: None, ..trying(40.0, 40.0, phase) };
+        judged(limit, round(40.0, slowdown))
+    };
+    let limit = first_round(false, 1.6);
+    assert!(rests_at(&limit, limit.staffed(25.0)), "{limit:?}");
+    assert_eq!((limit.reference, limit.down_due), (None, NOW + limit.down_wait), "{limit:?}");
+    // From 1.303 on: so many are needed for a knee of 40 / 1.303.
+    assert!(!grows(&first_round(false, 1.31)));
+    for (fresh, slowdown) in [(false, 1.29), (false, 1.0), (true, 1.6)] {
+        let limit = first_round(fresh, slowdown);
+        assert!(grows(&limit) && limit.level == 80.0, "{fresh} {slowdown} {limit:?}");
+    }
+}

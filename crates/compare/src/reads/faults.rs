@@ -49,11 +49,11 @@ enum Trouble {
 }
 
 /// Bytes per second of all connections together.
-pub const RATE: u64 = 120_000_000;
+pub const TOTAL: u64 = 120_000_000;
 
 /// 20 ms and 90 MB/s per connection, and a cap on all together that leaves the processors idle: what is measured is who waits for what.
 fn network() -> Conditions {
-    Conditions { total: Rate::per_second(RATE), ..Conditions::slow() }
+    Conditions { total: Rate::per_second(TOTAL), ..Conditions::slow() }
 }
 
 fn troubles() -> Vec<(&'static str, Trouble)> {

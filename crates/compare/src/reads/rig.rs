@@ -32,7 +32,7 @@ pub struct Sizes {
     pub limit: Duration,
     /// Random reads: so few that having the file whole is not worth it yet.
     pub random: u64,
-    /// Before a fault, while it lasts, and after it. The large file outlasts all three ([`super::faults::RATE`]).
+    /// Before a fault, while it lasts, and after it. The large file outlasts all three ([`super::faults::TOTAL`]).
     pub fault: [Duration; 3],
 }
 
@@ -210,7 +210,7 @@ mod tests {
     fn reading_goes_on_until_a_fault_has_been_watched() {
         for sizes in [Sizes::tiny(), Sizes::quick(), Sizes::full()] {
             let watched: Duration = sizes.fault.iter().sum();
-            let read = Duration::from_secs_f64(sizes.big as f64 / faults::RATE as f64);
+            let read = Duration::from_secs_f64(sizes.big as f64 / faults::TOTAL as f64);
             assert!(read > watched, "{sizes:?} are read in {read:?}");
         }
     }

@@ -46,7 +46,7 @@ fn record(volume: &TestVolume) -> PathBuf {
 }
 
 #[test]
-fn as_many_fetches_as_the_last_mount_found_to_be_of_use_are_in_flight_after_the_first_bytes() {
+fn as_much_as_the_last_mount_found_to_be_of_use_is_in_flight_after_the_first_bytes() {
     if native_only() {
         return;
     }
@@ -74,11 +74,13 @@ fn as_many_fetches_as_the_last_mount_found_to_be_of_use_are_in_flight_after_the_
     let number = |name: &str| learned[name].as_u64().expect("a number");
     assert!((150_000..600_000).contains(&number("latency_us")), "{learned}");
     assert!(number("run") >= data.len() as u64 && number("rate") > 1_000_000, "{learned}");
-    // However many it was on a busy machine, and however slowly they came.
-    (learned["fetches"], learned["mib_us"]) = (40.into(), 1_000_000.into());
+    // However much it was on a busy machine, and however slowly it came: a second for each MiB, 19 of them in a second.
+    (learned["rate"], learned["mib_us"]) = (20_000_000.into(), 1_000_000.into());
     std::fs::write(&record, learned.to_string()).unwrap();
     let mounted = volume.mount_with(&options);
-    assert_eq!(begin(&mounted, "other", &data), 40.0, "{learned}");
+    // 19 fetches and some slack; more if the latency takes as long as the bytes.
+    let allowed = begin(&mounted, "other", &data);
+    assert!((26.0..54.0).contains(&allowed), "{allowed}: {learned}");
     mounted.unmount();
     assert_ne!(read_record(), learned, "it was learned anew");
     // It is no loss if it cannot be read.

@@ -79,8 +79,6 @@ pub struct ReadingRecord {
     pub mib_us: u64,
     /// Bytes per second, of all fetches together.
     pub rate: u64,
-    /// Fetches side by side.
-    pub fetches: u32,
     /// Bytes that will be read one after the other of a file, by what was read of the last two.
     pub run: u64,
 }

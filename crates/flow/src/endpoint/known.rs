@@ -19,8 +19,6 @@ pub struct Known {
     pub mib: Duration,
     /// Bytes per second, of all fetches together.
     pub rate: u64,
-    /// Fetches in flight.
-    pub fetches: usize,
 }
 
 impl Known {
@@ -41,7 +39,7 @@ impl Endpoint {
             let (latency, per_byte) = self.limit.unloaded()?;
             let mib = Duration::try_from_secs_f64(per_byte * f64::from(1 << 20)).ok()?;
             let latency = Duration::try_from_secs_f64(latency).ok()?;
-            Some(Known { latency, mib, rate: self.bandwidth()?, fetches: self.limit.rests_at() })
+            Some(Known { latency, mib, rate: self.bandwidth()? })
         };
         measured().or(self.recalled)
     }
@@ -59,7 +57,8 @@ impl Endpoint {
             return false;
         }
         let per_byte = known.mib.as_secs_f64() / f64::from(1 << 20);
-        self.limit.recall(now, known.fetches, known.latency.as_secs_f64(), per_byte);
+        let size = self.size.unwrap_or(0.0).max(1.0);
+        self.limit.recall(now, known.rate as f64, known.latency.as_secs_f64(), per_byte, size);
         self.bandwidth.recall(now, known.rate);
         self.recalled = None;
         true

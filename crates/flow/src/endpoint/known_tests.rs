@@ -5,12 +5,8 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const KIB: u64 = 1 << 10;
 
-const KNOWN: Known = Known {
-    latency: Duration::from_millis(40),
-    mib: Duration::from_millis(20),
-    rate: 500_000_000,
-    fetches: 37,
-};
+const KNOWN: Known =
+    Known { latency: Duration::from_millis(40), mib: Duration::from_millis(20), rate: 500_000_000 };
 
 /// One fetch, of which so many bytes come: the first after `latency`, the rest `body` later.
 fn told(endpoint: &mut Endpoint, fetch: u64, latency: Duration, bytes: u64, body: Duration) -> bool {
@@ -25,7 +21,10 @@ fn believes(latency: Duration, bytes: u64, body: Duration) -> bool {
     let mut endpoint = Endpoint::new(Tuning::default(), 64);
     endpoint.recall(KNOWN);
     let believed = told(&mut endpoint, 1, latency, bytes, body);
-    assert_eq!(endpoint.allowed(), if believed { 37 } else { 8 });
+    let (size, rate) = (bytes as f64, 500e6);
+    let needed = rate * (0.04 / size + 0.02 / f64::from(1 << 20));
+    let level = needed + 1.5 * needed.sqrt() + 1.0;
+    assert_eq!(endpoint.allowed(), if believed { level.round() as usize } else { 8 });
     assert_eq!(endpoint.bandwidth().is_some_and(|rate| rate == 500_000_000), believed);
     believed
 }
@@ -47,11 +46,11 @@ fn it_is_believed_when_a_fetch_comes_as_it_says() {
 
 #[test]
 fn it_does_not_begin_with_fewer_than_who_knows_nothing() {
-    for (fetches, allowed) in [(3, 8), (9, 9), (1 << 20, 64)] {
-        let mut endpoint = Endpoint::new(Tuning::default(), 64);
-        endpoint.recall(Known { fetches, ..KNOWN });
+    for (rate, allowed) in [(50_000_000, 8), (80_000_000, 9), (1_200_000_000, 64), (1 << 40, 64)] {
+        let mut endpoint = Endpoint::new(Tuning::default(), 128);
+        endpoint.recall(Known { rate, ..KNOWN });
         assert!(told(&mut endpoint, 1, 40 * MS, 1024 * KIB, 20 * MS));
-        assert_eq!(endpoint.allowed(), allowed, "{fetches}");
+        assert_eq!(endpoint.allowed(), allowed, "{rate}");
     }
 }
 

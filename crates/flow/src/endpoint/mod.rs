@@ -148,7 +148,9 @@ impl Endpoint {
         let flight = Flight { fetch, started: now, first_byte: None, last: now, bytes: 0, paired: hedge };
         self.flights.insert(at, flight);
         self.limit.started(now);
-        self.size = Some(self.size.map_or(bytes as f64, |size| size + (bytes as f64 - size) / 16.0));
+        let size = self.size.map_or(bytes as f64, |size| size + (bytes as f64 - size) / 16.0);
+        self.size = Some(size);
+        self.limit.averaged(now, size.max(1.0));
         self.sizes.rotate_right(1);
         self.sizes[0] = bytes;
         // Where small and large ones are mixed, nothing has changed.

@@ -56,6 +56,8 @@ pub struct Window {
     bytes: u64,
     growing: bool,
     widened: bool,
+    /// No round is over yet.
+    first: bool,
     /// Bytes read in this round.
     read: u64,
     /// Waits of the reader up to this round.
@@ -73,6 +75,7 @@ impl Window {
             bytes,
             growing: true,
             widened: false,
+            first: true,
             read: 0,
             waits: 0,
             least_ready: Duration::MAX,
@@ -90,9 +93,9 @@ impl Window {
         self.bytes
     }
 
-    /// Whether it is as large as it is because so much was known to be needed.
+    /// Whether it is as large as it is because so much was known to be needed, and its first round is not over: all of it is sent at once.
     pub fn is_widened(&self) -> bool {
-        self.growing && self.widened
+        self.first && self.widened
     }
 
     /// The reader read.
@@ -128,6 +131,7 @@ impl Window {
                 self.bytes -= step;
             }
         }
+        self.first = false;
         (self.read, self.waits, self.least_ready) = (0, read.waits, Duration::MAX);
     }
 }
@@ -181,6 +185,9 @@ mod tests {
         assert_eq!(window.bytes(), 40 * PART, "it is no bound");
         window.read(&Read { most: 30 * PART, ..known(50 * PART) });
         assert_eq!(window.bytes(), 30 * PART);
+        let mut waiting = window.clone();
+        round(&mut waiting, None);
+        assert!(!waiting.is_widened(), "from the second round on one part is sent when another has come");
         let reached = window.bytes();
         round(&mut window, Some(FETCH));
         window.read(&known(50 * PART));

@@ -34,7 +34,6 @@ fn learned(record: &ReadingRecord) -> Learned {
         latency: Duration::from_micros(record.latency_us),
         mib: Duration::from_micros(record.mib_us),
         rate: record.rate,
-        fetches: usize::try_from(record.fetches).unwrap_or(usize::MAX),
     };
     Learned { endpoint, run: record.run }
 }
@@ -42,13 +41,7 @@ fn learned(record: &ReadingRecord) -> Learned {
 fn record(learned: &Learned) -> ReadingRecord {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let Learned { endpoint, run } = *learned;
-    ReadingRecord {
-        latency_us: us(endpoint.latency),
-        mib_us: us(endpoint.mib),
-        rate: endpoint.rate,
-        fetches: u32::try_from(endpoint.fetches).unwrap_or(u32::MAX),
-        run,
-    }
+    ReadingRecord { latency_us: us(endpoint.latency), mib_us: us(endpoint.mib), rate: endpoint.rate, run }
 }
 
 #[cfg(test)]
@@ -64,7 +57,6 @@ mod tests {
             latency: Duration::from_millis(103),
             mib: Duration::from_micros(11_651),
             rate: 612_000_000,
-            fetches: 61,
         };
         let known = Learned { endpoint, run: 800 << 20 };
         directory.set_reading(&record(&known)).expect("it can be written");

@@ -20,6 +20,9 @@
 mod judge;
 #[cfg(test)]
 mod judge_tests;
+mod recalled;
+#[cfg(test)]
+mod recalled_tests;
 mod refusals;
 #[cfg(test)]
 mod refusals_tests;
@@ -43,9 +46,6 @@ use round::{Baseline, Measure, Round};
 pub use tuning::Tuning;
 
 use crate::backoff::Failure;
-
-/// A level that was known another time is believed up to so many times the first one.
-const RECALLED: f64 = 8.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
@@ -94,6 +94,8 @@ pub struct Limit {
     enough: Option<f64>,
     /// Nothing but the first search was done so far.
     fresh: bool,
+    /// While it is searched on from what was known another time: bytes of a fetch that the level is for.
+    known_for: Option<f64>,
     holds: u32,
     up_wait: u32,
     up_tried: Duration,
@@ -139,6 +141,7 @@ impl Limit {
             after_drop: None,
             enough: None,
             fresh: true,
+            known_for: None,
             holds: 0,
             up_wait: 2,
             up_tried: Duration::ZERO,
@@ -160,28 +163,6 @@ impl Limit {
     /// Whether nothing was measured yet.
     pub fn is_new(&self) -> bool {
         self.fresh && self.refused.is_none() && matches!(self.phase, Phase::Grow { before: None, .. })
-    }
-
-    /// Begins at a level that is known from another time, but with no fewer than usual and no more than eight times as many: the network may be
-    /// a slower one, though a single fetch does not tell. Takes the seconds that unloaded fetches took, to the first byte and for each
-    /// after it. To be called while [it is new](Limit::is_new).
-    pub fn recall(&mut self, now: Duration, level: usize, latency: f64, per_byte: f64) {
-        self.baseline.latency = Some(latency);
-        self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
-        self.fresh = false;
-        let first = self.tuning.first.max(1.0);
-        self.base = (level as f64).clamp(first, RECALLED * first).clamp(self.least, self.most);
-        self.phase = Phase::Grow { back: self.base, before: None, first: true };
-        self.set_level(now, self.base);
-    }
-
-    /// The level at which it rests; while that is searched, the one that what was delivered at best needs.
-    pub fn rests_at(&self) -> usize {
-        let searched = self.best.zip(self.unloaded()).map(|((best, size), (latency, per_byte))| {
-            self.staffed(best * (latency + per_byte * size) / size).clamp(self.least, self.most)
-        });
-        let level = searched.filter(|_| matches!(self.phase, Phase::Grow { .. })).unwrap_or(self.base);
-        level.round() as usize
     }
 
     /// At least so many (1 or more, but not above the most) are allowed.
@@ -351,6 +332,7 @@ impl Limit {
     fn hold(&mut self, now: Duration, base: f64) {
         self.base = base.clamp(self.least, self.most);
         self.phase = Phase::Hold;
+        self.known_for = None;
         self.skip = 1;
         self.holds = 0;
         self.set_level(now, self.base);

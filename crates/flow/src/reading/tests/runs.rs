@@ -112,7 +112,7 @@ fn what_was_learned_another_time_is_not_searched_for_again() {
     read(&mut world, 2, 1024 * MIB, 1024 * MIB);
     let learned = world.reads.learned().expect("two files were read");
     assert_eq!(learned.run, 8 * 128 * MIB, "both were read to their ends");
-    assert!(learned.endpoint.latency.abs_diff(100 * MS) < MS && learned.endpoint.fetches > 16, "{learned:?}");
+    assert!(learned.endpoint.latency.abs_diff(100 * MS) < MS, "{learned:?}");
     let (known, fetched, world) = first(far(), Some(learned));
     assert!(known < unknown / 2, "{known:?}, and {unknown:?} with nothing known");
     assert_eq!(fetched, 128 * MIB);

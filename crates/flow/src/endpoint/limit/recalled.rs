@@ -1,0 +1,44 @@
+//! A level that follows from what was known another time. What the endpoint needs is so many *bytes* in flight: how many fetches that are
+//! depends on how large they are, and those that a stream begins with are small.
+
+use std::time::Duration;
+
+use super::{Limit, Phase};
+
+/// A level that follows from what was known another time is believed up to so many times the first one.
+const MOST: f64 = 8.0;
+
+/// The level follows when what is needed differs by so much: it is what a trial would see.
+const FEWER: f64 = 0.8;
+const MORE: f64 = 1.25;
+
+impl Limit {
+    /// Begins with what brought `rate` bytes per second another time, where unloaded fetches took `latency` seconds and `per_byte` for each byte
+    /// after it, and lately have `bytes` bytes. But with no fewer than usual and no more than eight times as many: the network may be a
+    /// slower one, though a single fetch does not tell. To be called while [it is new](Limit::is_new).
+    pub fn recall(&mut self, now: Duration, rate: f64, latency: f64, per_byte: f64, bytes: f64) {
+        self.baseline.latency = Some(latency);
+        self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
+        self.fresh = false;
+        self.known_for = Some(bytes);
+        let first = self.tuning.first.max(1.0);
+        let level = self.staffed(rate * (latency + per_byte * bytes) / bytes);
+        self.base = level.clamp(first, MOST * first).clamp(self.least, self.most);
+        self.phase = Phase::Grow { back: self.base, before: None, first: true };
+        self.set_level(now, self.base);
+    }
+
+    /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight.
+    pub fn averaged(&mut self, now: Duration, bytes: f64) {
+        let Phase::Grow { back, before, first } = self.phase else { return };
+        let Some((known_for, (latency, per_byte))) = self.known_for.zip(self.unloaded()) else { return };
+        let share = (latency / bytes + per_byte) / (latency / known_for + per_byte);
+        if (FEWER..MORE).contains(&share) {
+            return;
+        }
+        self.known_for = Some(bytes);
+        self.base = (self.base * share).clamp(self.least, self.most);
+        self.phase = Phase::Grow { back: back * share, before, first };
+        self.set_level(now, self.level * share);
+    }
+}

@@ -1,0 +1,70 @@
+//! What was known another time: how many fetches that are, of one size and of another.
+
+use super::resting::{LATENCY, MS, NOW, SIZE, near, round};
+use super::{Limit, Phase, Tuning};
+
+const RATE: f64 = 400e6;
+
+fn needed(bytes: f64) -> f64 {
+    RATE * (0.1 / bytes + 4e-9)
+}
+
+/// Told of an endpoint with 100 ms and 250 MB/s a connection, where fetches of a million bytes are sent.
+fn told(most: usize) -> Limit {
+    let mut limit = Limit::new(Tuning::default(), most);
+    limit.recall(NOW, RATE, 0.1, 4e-9, 1e6);
+    limit
+}
+
+#[test]
+fn it_begins_with_what_the_rate_needs_of_fetches_of_that_size() {
+    let limit = told(1000);
+    assert!(near(limit.base, limit.staffed(needed(1e6))) && near(limit.level, limit.base), "{limit:?}");
+    assert!(matches!(limit.phase, Phase::Grow { before: None, first: true, back } if near(back, limit.base)));
+    assert_eq!((limit.unloaded(), limit.fresh, limit.allowed()), (Some((0.1, 4e-9)), false, 52));
+    assert_eq!(told(30).allowed(), 30, "never more than it may");
+}
+
+#[test]
+fn as_many_bytes_stay_in_flight_when_fetches_become_larger_or_smaller() {
+    for before in [None, Some(round(40.0, 1.0))] {
+        let mut limit = told(1000);
+        limit.phase = Phase::Grow { back: 30.0, before, first: true };
+        let (base, level) = (limit.base, 2.0 * limit.base);
+        limit.level = level;
+        for bytes in [4e6, 8e6, 2e6, 1e6] {
+            limit.averaged(NOW + MS, bytes);
+            let share = needed(bytes) / needed(1e6);
+            assert!(near(limit.base, base * share) && near(limit.level, level * share), "{bytes}: {limit:?}");
+            assert!(matches!(limit.phase, Phase::Grow { back, .. } if near(back, 30.0 * share)), "{limit:?}");
+        }
+    }
+}
+
+#[test]
+fn a_little_larger_or_smaller_is_as_large() {
+    for (share, follows) in [(0.79, true), (0.81, false), (1.24, false), (1.26, true)] {
+        let mut limit = told(1000);
+        let (base, began) = (limit.base, limit.round.began);
+        // As many bytes as need so many times the fetches.
+        limit.averaged(NOW + MS, 0.1 / (share * (0.1 / 1e6 + 4e-9) - 4e-9));
+        let expected = if follows { base * share } else { base };
+        assert!(near(limit.base, expected), "{share}: {limit:?}");
+        assert_eq!(limit.round.began != began, follows, "a round is of one level");
+    }
+}
+
+#[test]
+fn the_level_is_its_own_once_it_was_found() {
+    let mut limit = told(1000);
+    limit.hold(NOW, 40.0);
+    limit.phase = Phase::Grow { back: 40.0, before: None, first: true };
+    limit.averaged(NOW + MS, 8e6);
+    assert!(near(limit.level, 40.0), "{limit:?}");
+    // Who was told nothing takes sizes as they come.
+    let mut limit = Limit::new(Tuning::default(), 1000);
+    limit.baseline.latency = Some(LATENCY);
+    limit.averaged(NOW, SIZE);
+    limit.averaged(NOW, 8.0 * SIZE);
+    assert_eq!(limit.allowed(), 8);
+}

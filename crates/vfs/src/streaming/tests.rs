@@ -43,8 +43,8 @@ enum Trouble {
 struct Store {
     latency: Duration,
     trouble: Mutex<HashMap<u64, Trouble>>,
-    fetched: AtomicU64,
-    fetches: AtomicU64,
+    /// What was asked for, in order.
+    asked: Mutex<Vec<Range<u64>>>,
     flying: Arc<AtomicU64>,
 }
 
@@ -65,7 +65,7 @@ impl Origin for Store {
     ) -> BoxFuture<'a, Result<()>> {
         let Body::File(ino) = body else { unreachable!("only files are read here") };
         Box::pin(async move {
-            self.fetches.fetch_add(1, Ordering::SeqCst);
+            self.asked.lock().push(range.clone());
             self.flying.fetch_add(1, Ordering::SeqCst);
             let _flying = Flying(Arc::clone(&self.flying));
             tokio::time::sleep(self.latency).await;
@@ -83,7 +83,6 @@ impl Origin for Store {
                     }
                     _ => {}
                 }
-                self.fetched.fetch_add(end - at, Ordering::SeqCst);
                 to.bytes(&mut vec![Bytes::from(bytes(ino.0, at..end))]);
                 at = end;
                 tokio::task::yield_now().await;
@@ -180,7 +179,7 @@ async fn an_answer_counts_until_it_is_dropped() {
 #[tokio::test]
 async fn who_waits_for_a_fetch_begins_it_and_nobody_else_does() {
     let rig = Rig::new(16 * MIB, Duration::from_millis(5));
-    let begun = || rig.store.fetches.load(Ordering::SeqCst);
+    let begun = || rig.store.asked.lock().len();
     let (mut waited, mut had) = (0, 0);
     for at in (0..24 * MIB).step_by(131_072) {
         let (range, before) = (at..at + 131_072, begun());
@@ -257,20 +256,23 @@ async fn what_hangs_is_overtaken() {
 #[tokio::test]
 async fn another_content_is_fetched_anew() {
     let rig = Rig::new(16 * MIB, Duration::ZERO);
-    let read = async |content: u64| {
-        let streamed = Streamed {
-            body: Body::File(InodeNo(1)),
-            content,
-            handle: 1,
-            len: FILE,
-            range: 0..MIB,
-            kept: Kept::No,
-        };
+    let read = async |content: u64, range: Range<u64>| {
+        let streamed =
+            Streamed { body: Body::File(InodeNo(1)), content, handle: 1, len: FILE, range, kept: Kept::No };
         drop(rig.fetcher.read(streamed).await.unwrap());
-        rig.store.fetched.load(Ordering::SeqCst)
     };
-    let first = read(10).await;
-    assert_eq!(read(11).await, 2 * first);
+    let asked_for = |at: u64| rig.store.asked.lock().iter().filter(|range| range.contains(&at)).count();
+    read(10, 0..MIB).await;
+    for _ in 0..1000 {
+        if rig.fetcher.holds(10, &(MIB..2 * MIB)) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    read(10, MIB..MIB * 3 / 2).await;
+    assert_eq!(asked_for(2 * MIB - 1), 1, "it is there ahead of its reader");
+    read(11, MIB * 3 / 2..2 * MIB).await;
+    assert_eq!(asked_for(2 * MIB - 1), 2, "of the other content");
     rig.fetcher.close(1);
     rig.nothing_is_left().await;
 }

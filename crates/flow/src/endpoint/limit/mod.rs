@@ -226,7 +226,7 @@ impl Limit {
         // The readers may have wanted less than there is, and first bytes may take longer by now.
         let best = self.best.map_or(held.rate, |(best, _)| best.max(held.rate));
         let latency = latency.max(self.latency);
-        let level = self.staffed(best * (latency + per_byte * bytes) / bytes);
+        let level = self.level_for(best, latency + per_byte * bytes, bytes);
         if level < self.base * 0.7 {
             self.reference = None;
             self.hold(now, level);
@@ -404,7 +404,12 @@ impl Limit {
     fn for_best(&self, measure: &Measure, latency: f64) -> Option<f64> {
         let ((least, per_byte), (best, size)) = self.unloaded().zip(self.best)?;
         let size = measure.mean().map_or(size, |(_, bytes)| bytes.max(size));
-        Some(self.staffed(best * (latency.max(least) + per_byte * size) / size))
+        Some(self.level_for(best, latency.max(least) + per_byte * size, size))
+    }
+
+    /// The level at which fetches of `bytes` bytes that take so many seconds bring `rate` bytes per second, by Little's law.
+    fn level_for(&self, rate: f64, seconds: f64, bytes: f64) -> f64 {
+        self.staffed(rate * seconds / bytes.max(1.0))
     }
 
     /// The level for a knee.

@@ -22,7 +22,7 @@ impl Limit {
         self.fresh = false;
         self.known_for = Some(bytes);
         let first = self.tuning.first.max(1.0);
-        let level = self.staffed(rate * (latency + per_byte * bytes) / bytes);
+        let level = self.level_for(rate, latency + per_byte * bytes, bytes);
         self.base = level.clamp(first, MOST * first).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);

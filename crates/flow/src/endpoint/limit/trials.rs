@@ -20,7 +20,7 @@ impl Limit {
         let (stream_before, stream) = before.per_byte().zip(measure.per_byte())?;
         let slower = stream > stream_before * (1.0 + self.tuning.queues).powi(2);
         let ((latency, per_byte), (_, bytes)) = self.unloaded().zip(before.mean())?;
-        let level = self.staffed(measure.rate * (latency + per_byte * bytes) / bytes.max(1.0));
+        let level = self.level_for(measure.rate, latency + per_byte * bytes, bytes);
         (slower && level < self.base).then_some(level)
     }
 
@@ -40,7 +40,7 @@ impl Limit {
                 // Of far smaller ones more would be needed: that is not why throughput has dropped.
                 if !slower(bodies) && before.mean().is_none_or(|(_, before)| bytes > before / 2.0) =>
             {
-                (self.staffed(before.rate * seconds / bytes.max(1.0)) / self.base - 1.0).clamp(0.0, 15.0)
+                (self.level_for(before.rate, seconds, bytes) / self.base - 1.0).clamp(0.0, 15.0)
             }
             _ => 0.0,
         }

@@ -113,6 +113,8 @@ fn what_was_learned_another_time_is_not_searched_for_again() {
     let learned = world.reads.learned().expect("two files were read");
     assert_eq!(learned.run, 8 * 128 * MIB, "both were read to their ends");
     assert!(learned.endpoint.latency.abs_diff(100 * MS) < MS, "{learned:?}");
+    // More than 16 fetches, half of whose time passes before the first byte.
+    assert!(learned.endpoint.rate > 16 * 20_000_000 / 2, "{learned:?}");
     let (known, fetched, world) = first(far(), Some(learned));
     assert!(known < unknown / 2, "{known:?}, and {unknown:?} with nothing known");
     assert_eq!(fetched, 128 * MIB);

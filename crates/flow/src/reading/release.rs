@@ -167,30 +167,38 @@ impl Reads {
             && part.stream == Some(stream)
             && part.is_idle()
         {
-            let start = part.range.start;
-            self.drop_part(now, file, start);
+            let (start, bought) = (part.range.start, state.whole.was_bought());
+            if bought { self.is_nobodys(file, start) } else { self.drop_part(now, file, start) }
         }
     }
 
-    /// Nobody follows this stream any more: what was fetched ahead for it goes.
+    /// A part is of no stream any more: it is kept until the memory is needed.
+    fn is_nobodys(&mut self, file: FileId, start: u64) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        let Some(part) = state.parts.get_mut(start) else { return };
+        let (stream, len) = (part.stream.take(), part.len());
+        if let Some(ahead) = stream.and_then(|stream| state.ahead.get_mut(&stream)) {
+            ahead.held = ahead.held.saturating_sub(len);
+            ahead.in_flight = ahead.in_flight.saturating_sub(usize::from(part.counted));
+        }
+        self.old.push_back((file, start));
+    }
+
+    /// Nobody follows this stream any more: what was fetched ahead for it goes, unless all of the file was fetched for those who read it
+    /// all over, some of whom may be taken for a stream for a while.
     pub(super) fn drop_stream(&mut self, now: Duration, file: FileId, stream: StreamId) {
         let Some(state) = self.files.get_mut(&file) else { return };
         self.runs.ended(state, stream);
         state.streams.remove(stream);
-        let of_it = state.parts.iter().filter(|part| part.stream == Some(stream) && part.is_idle());
-        let starts: Vec<u64> = of_it.map(|part| part.range.start).collect();
-        for start in starts {
-            self.drop_part(now, file, start);
+        let bought = state.whole.was_bought();
+        let of_it = state.parts.iter().filter(|part| part.stream == Some(stream));
+        let of_it: Vec<_> = of_it.map(|part| (part.range.start, part.is_idle())).collect();
+        for (start, idle) in of_it {
+            // What somebody waits for yet is given up like what is nobody's, when nobody does any more.
+            if idle && !bought { self.drop_part(now, file, start) } else { self.is_nobodys(file, start) }
         }
         if let Some(state) = self.files.get_mut(&file) {
             self.followed -= u64::from(state.ahead.remove(&stream).is_some());
-            // What somebody waits for yet is given up like what is nobody's, when nobody does any more.
-            for start in state.parts.starts(&(0..u64::MAX)) {
-                if let Some(part) = state.parts.get_mut(start).filter(|part| part.stream == Some(stream)) {
-                    part.stream = None;
-                    self.old.push_back((file, start));
-                }
-            }
         }
     }
 

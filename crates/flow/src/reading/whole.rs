@@ -115,6 +115,11 @@ impl Whole {
     pub(super) fn is_buying(&self) -> bool {
         self.edge.is_some()
     }
+
+    /// Whether all of it was fetched, or is.
+    pub(super) fn was_bought(&self) -> bool {
+        self.bought > 0 || self.is_buying()
+    }
 }
 
 impl Reads {

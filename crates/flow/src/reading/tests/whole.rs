@@ -31,6 +31,29 @@ fn a_file_that_is_read_all_over_is_fetched_whole_once_and_then_waited_for_no_mor
 }
 
 #[test]
+fn what_was_fetched_for_a_run_by_chance_stays_with_all_of_its_file() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
+    world.open(1, 128 * MIB);
+    while world.reads.buying.is_empty() {
+        at_random(&mut world, 0..128 * MIB, 1);
+    }
+    // From a place that is not fetched yet, as far as it takes to be followed.
+    let (mut start, far) = (96 * MIB, 100 * MIB);
+    while start < far && world.reads.windows().count() == 0 {
+        let request = world.ask(1, start..start + 64 * KIB);
+        world.until_answered(request);
+        start += 64 * KIB;
+    }
+    assert_eq!(world.reads.windows().count(), 1);
+    at_random(&mut world, 0..128 * MIB, 400);
+    while world.step() {}
+    assert_eq!((world.reads.windows().count(), world.reads.stats().whole), (0, 1));
+    assert_eq!(at_random(&mut world, 0..128 * MIB, 1000), Duration::ZERO);
+    let stats = world.reads.stats();
+    assert!(stats.fetched <= 129 * MIB, "little comes twice: {stats:?}");
+}
+
+#[test]
 fn a_corner_of_a_file_is_not_the_whole() {
     let mut world = World::new(256 * MIB, Duration::from_millis(20), 90_000_000);
     world.open(1, 128 * MIB);
@@ -127,9 +150,9 @@ proptest! {
         let whole = latency + Duration::from_secs_f64((mib * MIB) as f64 / (64.0 * rate as f64));
         let best = (each * reads as u32).min(whole);
         // Until it is known how many fetches are of use, and that the reads are all over, it costs more.
-        let learning = each * 48 + 16 * whole;
+        let learning = each * 64 + 24 * whole;
         // How long a megabyte takes is a guess as long as nothing but small pieces came.
-        let guessed = 4 * Duration::from_secs_f64(MIB as f64 / rate as f64);
+        let guessed = 8 * Duration::from_secs_f64(MIB as f64 / rate as f64);
         let most = 2 * best + guessed + learning.min(2 * each * reads as u32);
         prop_assert!(took <= most, "{took:?}, best {best:?}");
     }

@@ -82,6 +82,7 @@ pub(super) fn release(call: &Call<'_>) -> Outcome {
     let arg: ReleaseIn = call.args().take()?;
     // In this order, as the file system may give the inode another backing file at once.
     call.shared.backings.release(call.node(), FileId(arg.fh));
+    call.shared.readahead.closed();
     Answer::later(call.fs().release(call.node(), FileId(arg.fh)), false, |()| Answer::Empty)
 }
 

@@ -21,6 +21,7 @@ pub(super) struct Opened {
 impl Opened {
     /// What the kernel is told. The file is taken back if that is an error.
     pub fn tell(self, shared: &Arc<Shared>, mode: OpenMode) -> Result<OpenReply, Failure> {
+        shared.readahead.opened();
         let Some(backing) = &mode.backing else { return Ok(encode::opened(self.file, &mode, None)) };
         match shared.backings.hold(self.ino, self.file, backing) {
             Ok(id) => Ok(encode::opened(self.file, &mode, Some(id))),
@@ -53,6 +54,7 @@ impl Opened {
     pub fn take_back(self, shared: &Arc<Shared>) {
         let Opened { ino, file, entry } = self;
         shared.backings.release(ino, file);
+        shared.readahead.closed();
         let shared = Arc::clone(shared);
         let runtime = shared.runtime.clone();
         runtime.spawn(async move {

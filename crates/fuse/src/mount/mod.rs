@@ -4,7 +4,6 @@ mod direct;
 mod error;
 mod helper;
 mod options;
-mod readahead;
 mod table;
 mod target;
 
@@ -18,8 +17,6 @@ use rustix::mount::UnmountFlags;
 pub use error::{MountError, UnmountError};
 pub use options::{AtimeOption, MountOptions, ParsedOptions};
 pub use table::{MountEntry, containing, find, list};
-
-pub(crate) use readahead::set_read_ahead;
 
 /// What the mount table calls our file systems, unless `subtype=` says otherwise.
 pub const DEFAULT_SUBTYPE: &str = "headrace";

@@ -14,9 +14,6 @@ pub(crate) const MAX_BACKGROUND: u16 = 256;
 /// At its congestion threshold the kernel leaves out the rest of a file's readahead and goes on behind it later: what is left out is asked
 /// for out of its turn, 30 MiB late, and no stream is to be seen in that. So the threshold is never reached.
 pub(crate) const NEVER_CONGESTED: u16 = u16::MAX;
-/// Readahead. With 1 MiB requests 64 of which may be in flight, 16 MiB was the fastest at 20 ms per request.
-pub(crate) const READ_AHEAD_KIB: u32 = 16 << 10;
-
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountConfig {

@@ -10,6 +10,7 @@ mod negotiate;
 mod notify;
 mod observe;
 mod processors;
+mod readahead;
 mod signals;
 mod transport;
 mod uring;
@@ -43,6 +44,7 @@ use crate::mount::{self, Method, MountError, UnmountError};
 use crate::{FileSystem, InodeNo};
 use affinity::Affinity;
 use device::Device;
+use readahead::Readahead;
 
 /// How long requests that were already being worked on may take after the mount has gone.
 const DRAIN_WITHIN: Duration = Duration::from_secs(60);
@@ -62,6 +64,7 @@ pub(crate) struct Shared {
     pub notifier: Notifier,
     /// Files that the kernel reads by itself.
     pub backings: Backings,
+    pub readahead: Readahead,
     pub observer: Observer,
     pub in_flight: InFlight,
     /// Requests that may be in flight before no more are taken.
@@ -180,7 +183,7 @@ impl Session {
         if root.st_ino != InodeNo::ROOT.0 {
             return Err(MountError::Root(std::io::Error::other("another file system was mounted over it")));
         }
-        mount::set_read_ahead(root.st_dev, config::READ_AHEAD_KIB);
+        shared.readahead.begin(root.st_dev);
         Ok(Session {
             mountpoint: mountpoint.to_owned(),
             method,
@@ -314,6 +317,7 @@ impl Shared {
             affinity: Arc::new(Affinity::new(by_turns)),
             interrupts: Interrupts::new(transports.to_vec()),
             notifier: Notifier::new(transports.first().cloned()),
+            readahead: Readahead::default(),
             backings: Backings::new(transports.first().filter(|_| passthrough).cloned()),
             observer: Observer::default(),
             in_flight: InFlight::default(),

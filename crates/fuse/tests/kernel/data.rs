@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, StatxFlags, Timespec, Timestamps};
 
-use crate::memory::MemFs;
+use crate::memory::{Counts, MemFs};
 use crate::support::Mounted;
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -41,6 +42,47 @@ fn readahead_asks_for_a_mebibyte_at_a_time() {
     assert!(fs::read(mounted.path("f")).unwrap() == data);
     assert_eq!(mounted.fs.counts.largest_read.load(Ordering::Relaxed), 1 << 20);
     assert!(mounted.fs.counts.reads.load(Ordering::Relaxed) <= 48);
+}
+
+/// What is read ahead of each of many files comes before what their readers wait for.
+#[test]
+fn little_is_read_ahead_of_each_of_many_open_files() {
+    let mounted = Mounted::with(MemFs::new(true), "");
+    let path = mounted.path("f");
+    let data = pattern(40 << 20);
+    fs::write(&path, &data).unwrap();
+    let settled = |counts: &Counts| {
+        let mut before = usize::MAX;
+        loop {
+            let reads = counts.reads.load(Ordering::Relaxed);
+            if reads == before {
+                return reads;
+            }
+            before = reads;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    // MiB that are asked for by a reader of eight, while so many others have files open.
+    let asked = |others: usize| {
+        let others: Vec<File> = (0..others).map(|_| File::open(&path).unwrap()).collect();
+        let mut file = File::open(&path).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let before = settled(&mounted.fs.counts);
+        let mut block = vec![0; 1 << 20];
+        for expected in data.chunks_exact(1 << 20).take(8) {
+            file.read_exact(&mut block).unwrap();
+            assert!(block == expected);
+        }
+        drop(others);
+        settled(&mounted.fs.counts) - before
+    };
+    let (alone, many) = (asked(0), asked(31));
+    assert!(alone >= 16 && many <= 12, "{alone} MiB by one reader, {many} by one of 32");
+    // The kernel releases what is closed a little later.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while asked(0) < 16 {
+        assert!(Instant::now() < deadline, "one reader alone is not read ahead for as before");
+    }
 }
 
 #[test]

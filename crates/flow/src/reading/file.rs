@@ -82,6 +82,13 @@ impl File {
         }))
     }
 
+    /// So many bytes are held for a stream, if it is one, no longer.
+    pub(super) fn holds_less(&mut self, stream: Option<StreamId>, bytes: u64) {
+        if let Some(ahead) = stream.and_then(|stream| self.ahead.get_mut(&stream)) {
+            ahead.held = ahead.held.saturating_sub(bytes);
+        }
+    }
+
     /// Bytes before the reader of a stream, as far as the file goes.
     pub(super) fn left(&self, id: StreamId) -> u64 {
         self.streams.get(id).map_or(0, |stream| match stream.pattern {

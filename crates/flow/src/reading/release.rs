@@ -85,9 +85,7 @@ impl Reads {
         part.range.start = until;
         part.arrived = part.len();
         part.read.forget_before(until);
-        if let Some(ahead) = part.stream.and_then(|stream| state.ahead.get_mut(&stream)) {
-            ahead.held = ahead.held.saturating_sub(trimmed);
-        }
+        state.holds_less(part.stream, trimmed);
         state.parts.insert(part);
         self.held -= trimmed;
         if leftover {
@@ -117,9 +115,7 @@ impl Reads {
         if state.kept == Kept::No || part.stream.is_some() {
             self.stats.wasted += part.unread();
         }
-        if let Some(ahead) = part.stream.and_then(|stream| state.ahead.get_mut(&stream)) {
-            ahead.held = ahead.held.saturating_sub(part.len());
-        }
+        state.holds_less(part.stream, part.len());
         if part.arrived > 0 {
             self.actions.push_back(Action::Release {
                 file,
@@ -168,18 +164,18 @@ impl Reads {
             && part.is_idle()
         {
             let (start, bought) = (part.range.start, state.whole.was_bought());
-            if bought { self.is_nobodys(file, start) } else { self.drop_part(now, file, start) }
+            if bought { self.disown(file, start) } else { self.drop_part(now, file, start) }
         }
     }
 
     /// A part is of no stream any more: it is kept until the memory is needed.
-    fn is_nobodys(&mut self, file: FileId, start: u64) {
+    fn disown(&mut self, file: FileId, start: u64) {
         let Some(state) = self.files.get_mut(&file) else { return };
         let Some(part) = state.parts.get_mut(start) else { return };
-        let (stream, len) = (part.stream.take(), part.len());
+        let (stream, len, counted) = (part.stream.take(), part.len(), part.counted);
+        state.holds_less(stream, len);
         if let Some(ahead) = stream.and_then(|stream| state.ahead.get_mut(&stream)) {
-            ahead.held = ahead.held.saturating_sub(len);
-            ahead.in_flight = ahead.in_flight.saturating_sub(usize::from(part.counted));
+            ahead.in_flight = ahead.in_flight.saturating_sub(usize::from(counted));
         }
         self.old.push_back((file, start));
     }
@@ -195,7 +191,7 @@ impl Reads {
         let of_it: Vec<_> = of_it.map(|part| (part.range.start, part.is_idle())).collect();
         for (start, idle) in of_it {
             // What somebody waits for yet is given up like what is nobody's, when nobody does any more.
-            if idle && !bought { self.drop_part(now, file, start) } else { self.is_nobodys(file, start) }
+            if idle && !bought { self.drop_part(now, file, start) } else { self.disown(file, start) }
         }
         if let Some(state) = self.files.get_mut(&file) {
             self.followed -= u64::from(state.ahead.remove(&stream).is_some());

@@ -22,7 +22,7 @@ pub struct Tuning {
     /// How far from its place in a stream a read may come, bytes: disorder is among the requests, of up to 1 MiB, that threads have in hand.
     pub disorder: u64,
     /// How far behind its place a read may come of what was left out until then, bytes. A thread may stand still with its request while the
-    /// kernel's readahead, 16 MiB at a time and one more time ahead of that, goes on through the others.
+    /// kernel's readahead, up to 16 MiB at a time and one more time ahead of that, goes on through the others.
     pub late: u64,
     /// Streams of one file, at most; the one unused for longest goes.
     pub most: usize,

@@ -14,6 +14,7 @@ pub(crate) const MAX_BACKGROUND: u16 = 256;
 /// At its congestion threshold the kernel leaves out the rest of a file's readahead and goes on behind it later: what is left out is asked
 /// for out of its turn, 30 MiB late, and no stream is to be seen in that. So the threshold is never reached.
 pub(crate) const NEVER_CONGESTED: u16 = u16::MAX;
+
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountConfig {

@@ -119,8 +119,13 @@ impl<P: PartName> Results<P> {
 
     /// One value of a contender in a row, over all repetitions.
     pub fn value(&self, part: P, row: &str, contender: &str, name: &str) -> Option<Spread> {
+        Spread::of(self.values(part, row, contender, name))
+    }
+
+    /// The same one by one, as they were measured.
+    pub fn values(&self, part: P, row: &str, contender: &str, name: &str) -> Vec<f64> {
         let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
-        Spread::of(self.samples.iter().filter(here).filter_map(|one| one.values.get(name).copied()))
+        self.samples.iter().filter(here).filter_map(|one| one.values.get(name).copied()).collect()
     }
 }
 

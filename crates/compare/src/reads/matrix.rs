@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use headrace_bench::report::Spread;
+
 use super::cell::Cell;
 use super::hand::Hand;
 use super::rig::Rig;
@@ -93,18 +95,29 @@ fn finalists(results: &Results, row: &str) -> Vec<String> {
     all.into_iter().take(FINALISTS).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide.
-pub fn best<'r>(results: &'r Results, row: &str) -> Option<(&'r str, f64)> {
-    let of = |name: &'r str| Some((name, results.value(Part::Matrix, row, name, RATE)?));
-    let all: Vec<_> = results
-        .contenders(Part::Matrix, row)
-        .into_iter()
-        .filter(|contender| is_by_hand(contender))
-        .filter_map(of)
-        .collect();
-    let most = all.iter().map(|(_, rate)| rate.samples).max()?;
-    let often = all.into_iter().filter(|(_, rate)| rate.samples == most);
-    often.map(|(name, rate)| (name, rate.median)).max_by(|a, b| a.1.total_cmp(&b.1))
+/// A setting by hand and what it reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ByHand<'r> {
+    pub setting: &'r str,
+    pub rate: Spread,
+    pub steady: Option<Spread>,
+}
+
+/// The best fixed setting of a cell. One that was measured again was chosen for how it did the first time, the luck of which says nothing
+/// of the setting: what counts is how it did since then.
+pub fn best<'r>(results: &'r Results, row: &str) -> Option<ByHand<'r>> {
+    let often = |name: &str| results.value(Part::Matrix, row, name, RATE).map(|rate| rate.samples);
+    let hands: Vec<&str> =
+        results.contenders(Part::Matrix, row).into_iter().filter(|contender| is_by_hand(contender)).collect();
+    let chosen = hands.iter().any(|name| often(name).is_some_and(|samples| samples > 1));
+    let of = |setting: &'r str| {
+        let value = |name: &str| {
+            let all = results.values(Part::Matrix, row, setting, name);
+            Spread::of(all.into_iter().skip(usize::from(chosen)))
+        };
+        Some(ByHand { setting, rate: value(RATE)?, steady: value(STEADY) })
+    };
+    hands.into_iter().filter_map(of).max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))
 }
 
 #[cfg(test)]
@@ -136,9 +149,12 @@ mod tests {
             sample("d", 1.0),
         ];
         assert_eq!(finalists(&results, "r"), ["b", "c"]);
-        assert_eq!(best(&results, "r"), Some(("b", 9.0)));
-        results.samples.extend([sample("c", 6.0), sample("a", 4.9)]);
-        assert_eq!(best(&results, "r"), Some(("c", 6.5)));
-        assert_eq!(best(&results, "other"), None);
+        let found = |results: &Results| best(results, "r").map(|by| (by.setting.to_owned(), by.rate.median));
+        assert_eq!(found(&results), Some(("b".to_owned(), 9.0)));
+        results.samples.extend([sample("c", 6.0), sample("b", 5.0)]);
+        assert_eq!(found(&results), Some(("c".to_owned(), 6.0)), "the first time chose them and no more");
+        results.samples.extend([sample("c", 4.0), sample("b", 5.2)]);
+        assert_eq!(found(&results), Some(("b".to_owned(), 5.1)));
+        assert!(best(&results, "other").is_none());
     }
 }

@@ -50,13 +50,12 @@ fn of_matrix(results: &Results, to: &mut Section) {
         let (default, default_steady) =
             (value(matrix::DEFAULT, matrix::RATE), value(matrix::DEFAULT, matrix::STEADY));
         let again = value(matrix::AGAIN, matrix::RATE);
-        let best = matrix::best(results, row).map(|(name, _)| name);
-        let of = |name| best.and_then(|best| value(best, name));
-        let (rate, steady) = (of(matrix::RATE), of(matrix::STEADY));
+        let best = matrix::best(results, row);
+        let (rate, steady) = (best.map(|best| best.rate), best.and_then(|best| best.steady));
         let (whole, half) = (ratio(default, rate), ratio(default_steady, steady));
         let before = ratio(again, rate);
         let cells = [default, default_steady, again, rate, steady].map(spread);
-        let name = best.unwrap_or("-");
+        let name = best.map_or("-", |best| best.setting);
         to.ask(whole.is_none_or(|whole| whole >= OF_BEST), || {
             format!(
                 "{row}: {} of {name} ({} in the second half, {} if mounted before)",

@@ -103,18 +103,16 @@ pub struct ByHand<'r> {
     pub steady: Option<Spread>,
 }
 
-/// The best fixed setting of a cell. One that was measured again was chosen for how it did the first time, the luck of which says nothing
-/// of the setting: what counts is how it did since then.
+/// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide. One that was measured again was
+/// chosen for how it did the first time, the luck of which says nothing of the setting: what counts is how it did since then.
 pub fn best<'r>(results: &'r Results, row: &str) -> Option<ByHand<'r>> {
-    let often = |name: &str| results.value(Part::Matrix, row, name, RATE).map(|rate| rate.samples);
-    let hands: Vec<&str> =
-        results.contenders(Part::Matrix, row).into_iter().filter(|contender| is_by_hand(contender)).collect();
-    let chosen = hands.iter().any(|name| often(name).is_some_and(|samples| samples > 1));
+    let values = |setting: &str, name: &str| results.values(Part::Matrix, row, setting, name);
+    let mut hands = results.contenders(Part::Matrix, row);
+    hands.retain(|contender| is_by_hand(contender));
+    let most = hands.iter().map(|setting| values(setting, RATE).len()).max()?;
+    hands.retain(|setting| values(setting, RATE).len() == most);
     let of = |setting: &'r str| {
-        let value = |name: &str| {
-            let all = results.values(Part::Matrix, row, setting, name);
-            Spread::of(all.into_iter().skip(usize::from(chosen)))
-        };
+        let value = |name: &str| Spread::of(values(setting, name).into_iter().skip(usize::from(most > 1)));
         Some(ByHand { setting, rate: value(RATE)?, steady: value(STEADY) })
     };
     hands.into_iter().filter_map(of).max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))
@@ -155,6 +153,8 @@ mod tests {
         assert_eq!(found(&results), Some(("c".to_owned(), 6.0)), "the first time chose them and no more");
         results.samples.extend([sample("c", 4.0), sample("b", 5.2)]);
         assert_eq!(found(&results), Some(("b".to_owned(), 5.1)));
+        results.samples.push(sample("a", 50.0));
+        assert_eq!(found(&results), Some(("b".to_owned(), 5.1)), "once more than chosen is not often");
         assert!(best(&results, "other").is_none());
     }
 }

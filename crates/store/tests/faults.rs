@@ -176,6 +176,21 @@ async fn what_does_not_pass_ends_at_the_deadline() {
     }
 }
 
+/// Whether the last attempt or a pause that all keep uses up the deadline: what the store said is told.
+#[tokio::test]
+async fn each_of_many_that_are_throttled_tells_what_the_store_said() {
+    let Fixture { server: _server, proxy, store } = fixture();
+    store.put("k", Bytes::from(vec![1; 3000])).await.unwrap();
+    proxy.always(Fault::Busy(0));
+    let results = futures::future::join_all((0..32).map(|_| store.get_range("k", 0..3000))).await;
+    for result in results {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Throttled, "{error}");
+        assert!(error.to_string().contains("SlowDown: Please reduce your request rate."), "{error}");
+        assert_readable(&error);
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_ignores_ranges_is_found_out() {
     let Fixture { server: _server, proxy, store } = fixture();

@@ -30,7 +30,7 @@ pub(super) struct Failure {
     pub(super) unexplained: bool,
     /// It may be an accident on the way: worth asking again a few times, though the answer looks final.
     pub(super) suspect: bool,
-    why: String,
+    pub(super) why: String,
     library: Option<Box<opendal::Error>>,
 }
 

@@ -85,6 +85,8 @@ pub(super) struct Operation<'a> {
     attempts: u32,
     suspect: u32,
     ambiguous: bool,
+    /// What became of the last attempt that had its time, if it may be made again.
+    last: Option<(ErrorKind, String)>,
 }
 
 impl<'a> Operation<'a> {
@@ -106,6 +108,7 @@ impl<'a> Operation<'a> {
             attempts: 0,
             suspect: 0,
             ambiguous: false,
+            last: None,
         }
     }
 
@@ -118,6 +121,7 @@ impl<'a> Operation<'a> {
         self.attempts = self.attempts.saturating_add(1);
         let remaining = self.backoff.remaining(self.began.elapsed());
         let quiet = self.control.limits.request_timeout;
+        let mut cut = false;
         let longest = quiet.min(remaining).saturating_add(self.extra);
         let (tracker, attempts) = (Arc::clone(&self.control.tracker), Arc::clone(&self.control.attempts));
         let progress = Arc::new(Progress::new(tracker, attempts, self.name));
@@ -129,13 +133,24 @@ impl<'a> Operation<'a> {
             done = work => done.unwrap_or_else(|_| {
                 Err(Failure::corrupt("the client library could not make sense of the answer".to_owned()))
             }),
-            quiet = progress.stalled(quiet.min(remaining), quiet, longest) => {
-                Err(Failure::stalled(quiet, progress.bytes()))
+            waited = progress.stalled(quiet.min(remaining), quiet, longest) => {
+                cut = waited < quiet && progress.bytes() == 0;
+                Err(Failure::stalled(waited, progress.bytes()))
             }
         };
         let result = result.map_err(|failure| failure.explained(&exchange.lock(), &self.control.blame));
         self.control.note(self.name, &result);
-        result
+        result.map_err(|failure| self.telling(failure, cut))
+    }
+
+    /// The failure to report: one that the deadline cut short says less of the store than the one before it.
+    fn telling(&mut self, mut failure: Failure, cut: bool) -> Failure {
+        if cut && let Some((kind, why)) = &self.last {
+            (failure.kind, failure.why) = (*kind, why.clone());
+        } else if matches!(failure.kind, ErrorKind::Transient | ErrorKind::Throttled) {
+            self.last = Some((failure.kind, failure.detail()));
+        }
+        failure
     }
 
     /// Holds off while the store wants all of us to.
@@ -147,9 +162,15 @@ impl<'a> Operation<'a> {
             }
             let wait = self.backoff.spread(wait);
             if wait >= self.backoff.remaining(self.began.elapsed()) {
-                let server = self.control.blame.endpoint.as_deref().unwrap_or("the store");
+                let said = match &self.last {
+                    Some((ErrorKind::Throttled, said)) => said.clone(),
+                    _ => {
+                        let server = self.control.blame.endpoint.as_deref().unwrap_or("the store");
+                        format!("{server} asks for fewer requests")
+                    }
+                };
                 return Err(Failure::throttled(format!(
-                    "{server} asks for fewer requests, and that for longer than until the deadline"
+                    "{said}, and that for longer than until the deadline"
                 )));
             }
             sleep(wait).await;

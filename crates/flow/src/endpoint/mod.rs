@@ -72,6 +72,8 @@ struct Flight {
     /// When it was sent or its newest bytes arrived.
     last: Duration,
     bytes: u64,
+    /// Bytes that were asked for.
+    asked: u64,
     /// It is a second attempt, or has one.
     paired: bool,
 }
@@ -97,6 +99,8 @@ pub struct Endpoint {
     flights: Vec<Flight>,
     /// Of those, whose first byte is there.
     streaming: usize,
+    /// Bytes that those in flight were asked for.
+    asked: u64,
     /// Mean size of fetches lately, bytes.
     size: Option<f64>,
     /// Of the newest fetches, bytes.
@@ -120,6 +124,7 @@ impl Endpoint {
             least_of_late: LeastLatency::new(tuning.transfer_window),
             flights: Vec::with_capacity(most.min(1024)),
             streaming: 0,
+            asked: 0,
             size: None,
             sizes: [0; 16],
             hedge_at: None,
@@ -145,7 +150,16 @@ impl Endpoint {
         if self.flights.is_empty() && now.saturating_sub(self.newest) > IDLE {
             self.bandwidth.resumed(now);
         }
-        let flight = Flight { fetch, started: now, first_byte: None, last: now, bytes: 0, paired: hedge };
+        let flight = Flight {
+            fetch,
+            started: now,
+            first_byte: None,
+            last: now,
+            bytes: 0,
+            asked: bytes,
+            paired: hedge,
+        };
+        self.asked = self.asked.saturating_add(bytes);
         self.flights.insert(at, flight);
         self.limit.started(now);
         let size = self.size.map_or(bytes as f64, |size| size + (bytes as f64 - size) / 16.0);
@@ -187,6 +201,7 @@ impl Endpoint {
         self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);
         let flight = *flight;
         self.limit.could(self.bandwidth(), self.size);
+        self.limit.flying(self.asked as f64 / self.flights.len().max(1) as f64);
         let believed = self.believe(now, &flight);
         self.limit.delivered(now, bytes);
         believed
@@ -343,6 +358,7 @@ impl Endpoint {
 
     fn take(&mut self, now: Duration, fetch: FetchId) -> Option<Flight> {
         let flight = self.position(fetch).map(|at| self.flights.remove(at))?;
+        self.asked = self.asked.saturating_sub(flight.asked);
         if flight.first_byte.is_some() {
             self.streaming -= 1;
             self.limit.streaming(now, self.streaming);

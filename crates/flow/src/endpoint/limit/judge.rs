@@ -8,9 +8,10 @@ use super::{Limit, Phase};
 impl Limit {
     /// Less was in flight than is allowed. Where even that queues, what is allowed beyond it would only come in bursts.
     pub(super) fn unused(&mut self, now: Duration, measure: &Measure) {
-        let queues =
-            self.baseline.slowdown(measure).is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
-        let level = self.knee(measure).map(|knee| self.staffed(knee).max(measure.level * 0.7));
+        let slowdown = self.slowdown(measure);
+        let queues = slowdown.is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
+        let knee = slowdown.map(|slowdown| measure.level / slowdown.max(1.0));
+        let level = knee.map(|knee| self.staffed(knee).max(measure.level * 0.7));
         let before = match self.phase {
             Phase::Grow { before, .. } => before.map(|before| before.rate),
             Phase::Hold => self.reference.or(self.held.map(|held| held.rate)),

@@ -26,6 +26,22 @@ fn fewer(level: f64, slowdown: f64, reference: f64, times: f64) -> Measure {
     Measure { rate: reference * times, ..round(level, slowdown) }
 }
 
+/// Where hardly a fetch ends within a round, what is in flight and the rate at which it comes say how long fetches take.
+#[test]
+fn that_they_queue_is_seen_before_they_have_ended() {
+    let unfinished = |after, bytes| {
+        let rate = 36.0 * EACH;
+        let mut limit = Limit { reference: Some(rate), ..resting(100.0) };
+        limit.flying(bytes);
+        judged(limit, Measure { rate, finished: 3, after, ..round(60.0, 1.0) })
+    };
+    let limit = unfinished(LATENCY, SIZE);
+    assert!(rests_at(&limit, limit.staffed(36.0)), "{limit:?}");
+    let stays = |limit: &Limit| near(limit.base, 100.0);
+    assert!(stays(&unfinished(LATENCY * 0.99, SIZE)), "some may have had no time to bring anything");
+    assert!(stays(&unfinished(1.0, SIZE / 4.0)), "so little comes soon");
+}
+
 #[test]
 fn where_fewer_than_allowed_are_in_flight_and_even_they_queue_no_more_are_allowed_than_they_need() {
     let reference = 100.0 * EACH;

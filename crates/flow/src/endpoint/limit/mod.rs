@@ -112,6 +112,8 @@ pub struct Limit {
     last_bytes: Duration,
     /// Bytes per second that were delivered at best lately, and bytes of a fetch.
     best: Option<(f64, f64)>,
+    /// Mean bytes of those in flight.
+    flying: f64,
     refused: Option<Refused>,
     /// Fetches that ended well since the last refusal.
     since_refused: u32,
@@ -154,6 +156,7 @@ impl Limit {
             each: 0.0,
             last_bytes: Duration::ZERO,
             best: None,
+            flying: 0.0,
             refused: None,
             since_refused: 0,
             tuning,
@@ -178,6 +181,11 @@ impl Limit {
     /// What the endpoint delivered lately at best, bytes per second, and the bytes of a fetch lately.
     pub fn could(&mut self, best: Option<u64>, size: Option<f64>) {
         self.best = best.zip(size).map(|(best, size)| (best as f64, size.max(1.0)));
+    }
+
+    /// Those in flight have so many bytes, on average.
+    pub fn flying(&mut self, size: f64) {
+        self.flying = size;
     }
 
     /// How many are in flight.
@@ -398,6 +406,18 @@ impl Limit {
     /// How many in flight would have brought the throughput of a round, if none had waited for another.
     fn knee(&self, measure: &Measure) -> Option<f64> {
         self.baseline.slowdown(measure).map(|slowdown| measure.level / slowdown.max(1.0))
+    }
+
+    /// How many times longer than unloaded the fetches of a round take. Where they take so long that hardly one has ended, by Little's law: what
+    /// is in flight comes at the rate of the round, once it has had time to come at all.
+    fn slowdown(&self, measure: &Measure) -> Option<f64> {
+        let by_rate = || {
+            let (latency, per_byte) = self.unloaded()?;
+            let unloaded = latency + per_byte * self.flying;
+            let takes = measure.level * self.flying / measure.rate.max(1.0);
+            (measure.rate > 0.0 && unloaded > 0.0 && measure.after >= latency).then(|| takes / unloaded)
+        };
+        self.baseline.slowdown(measure).or_else(by_rate)
     }
 
     /// The level that what the endpoint delivered lately at best needs, by Little's law: that times how long a fetch takes unloaded.

@@ -26,6 +26,7 @@ pub(super) fn round(level: f64, slowdown: f64) -> Measure {
         durations: 100.0 * took,
         latencies: 100.0 * LATENCY,
         bytes: 100.0 * SIZE,
+        after: 1.0,
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) struct Measure {
     pub durations: f64,
     pub latencies: f64,
     pub bytes: f64,
+    /// Seconds from the beginning of the level to that of the round: what is in flight brings bytes only after its latency.
+    pub after: f64,
 }
 
 impl Measure {
@@ -147,6 +149,7 @@ impl Round {
             durations: self.durations,
             latencies: self.latencies,
             bytes: self.finished_bytes,
+            after: self.from.saturating_sub(self.cohort).as_secs_f64(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! crc32c (Castagnoli; iSCSI's parameters, RFC 3720 appendix B.4), the checksum of everything in the format.
 
+pub mod joint;
+
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::SegmentId;

@@ -16,6 +16,7 @@ pub mod superblock;
 mod testing;
 pub mod wire;
 
+pub use checksum::joint;
 pub use compression::Compression;
 pub use crypto::{CryptoError, DataKey, MasterKey};
 pub use extent::{DecodeError, Extent, ExtentData, ExtentMap, SegmentSlice};

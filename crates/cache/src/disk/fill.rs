@@ -20,6 +20,8 @@ pub(super) struct Fill {
     pub pieces: Vec<Bytes>,
     /// The chunks they are in, with what they were made from.
     pub prints: Vec<(u32, u64)>,
+    /// Blocks, by their numbers in the entry, and the crc32c of each, as far as it is known. In order.
+    pub sums: Vec<(u64, u32)>,
     pub _reserved: Option<Reserved>,
 }
 
@@ -41,6 +43,7 @@ pub struct Filling {
     /// Offset behind the last one.
     at: u64,
     pieces: Vec<Bytes>,
+    sums: Vec<(u64, u32)>,
     reserved: Option<Reserved>,
 }
 
@@ -48,7 +51,16 @@ impl Filling {
     /// Takes bytes of `entry` from `offset` on. `prints`: what each chunk that will be touched is made from; `end`: where the content ends, if
     /// nothing behind `offset` is going to change it.
     pub fn new(entry: Arc<Entry>, offset: u64, prints: Vec<(u32, u64)>, end: Option<u64>) -> Filling {
-        Filling { entry, prints, end, start: offset, at: offset, pieces: Vec::new(), reserved: None }
+        let (pieces, sums) = (Vec::new(), Vec::new());
+        Filling { entry, prints, end, start: offset, at: offset, pieces, sums, reserved: None }
+    }
+
+    /// The [`BLOCK`] bytes from `offset` on, which are to be pushed after this, have this crc32c: it need not be made again. To be called in
+    /// their order.
+    pub fn knows(&mut self, offset: u64, crc32c: u32) {
+        if offset.is_multiple_of(BLOCK) && offset >= self.at {
+            self.sums.push((offset / BLOCK, crc32c));
+        }
     }
 
     /// The next bytes.
@@ -122,7 +134,9 @@ impl Filling {
         self.pieces.extend(rest);
         let reserved = self.reserved.as_mut().map(|reserved| reserved.split(to - self.start));
         let (entry, prints) = (Arc::clone(&self.entry), self.prints.clone());
-        let fill = Fill { entry, offset: self.start, pieces, prints, _reserved: reserved };
+        let of_these = self.sums.partition_point(|(block, _)| block * BLOCK < to);
+        let sums = self.sums.drain(..of_these).collect();
+        let fill = Fill { entry, offset: self.start, pieces, prints, sums, _reserved: reserved };
         self.entry.lane().send(Job::Fill(fill));
         self.start = to;
     }
@@ -142,9 +156,64 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::disk::{DirectoryOptions, DiskCache, DiskOptions, Floor, Key};
+    use crate::disk::{DirectoryOptions, DiskCache, DiskOptions, Floor, GROUP, Key, sum_of};
 
     const KEY: Key = Key::File(headrace_layout::InodeNo(7));
+
+    fn opened(home: &tempfile::TempDir) -> DiskCache {
+        DiskCache::open(&DiskOptions {
+            directories: vec![DirectoryOptions { path: home.path().join("cache"), limit: None }],
+            floor: Floor::Bytes(0),
+            expire: None,
+            queue: 1 << 20,
+            index_memory: 1 << 20,
+        })
+    }
+
+    /// Whatever is known of blocks, and wherever the pieces end: what is checked later is the same.
+    #[test]
+    fn a_checksum_that_is_known_is_not_made_again() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = opened(&home);
+        cache.set_queue(4 << 20);
+        let bytes: Bytes = (0..(2 << 20) + 100).map(|at: u32| (at % 251) as u8).collect();
+        let sum = |block: usize| crc_fast::crc32_iscsi(&bytes[block * BLOCK as usize..][..BLOCK as usize]);
+        let keep = |number: u64, from: usize, knows: &dyn Fn(&mut Filling)| {
+            let entry = cache.find_or_make(Key::File(headrace_layout::InodeNo(number))).unwrap();
+            let mut filling =
+                Filling::new(Arc::clone(&entry), from as u64, vec![(0, 1)], Some(bytes.len() as u64));
+            knows(&mut filling);
+            let mut at = from;
+            while at < bytes.len() {
+                let to = (at + 70_000).min(bytes.len());
+                filling.push(&bytes.slice(at..to));
+                at = to;
+            }
+            drop(filling);
+            assert!(cache.settle(Duration::from_secs(10)));
+            let sums: Vec<_> = (0..9).map(|group| entry.sum_of_group(group)).collect();
+            sums
+        };
+        let right: Vec<_> = bytes.chunks(GROUP as usize).zip(0..).map(|(b, n)| Some(sum_of(n, b))).collect();
+        let all = |filling: &mut Filling| (0..64).for_each(|n| filling.knows(n as u64 * BLOCK, sum(n)));
+        let some = |filling: &mut Filling| {
+            [3, 40, 63].iter().for_each(|n| filling.knows(*n as u64 * BLOCK, sum(*n)))
+        };
+        for (number, knows) in [&all as &dyn Fn(&mut Filling), &some, &|_| {}].into_iter().enumerate() {
+            assert_eq!(keep(1 + number as u64, 0, knows), right);
+        }
+        // It is believed: what comes otherwise is found out when it is compared.
+        let wrong = keep(10, 0, &|filling| filling.knows(BLOCK, !sum(1)));
+        assert_ne!(wrong[0], right[0]);
+        assert_eq!(wrong[1..], right[1..]);
+        // Of blocks that are left out nothing is kept, and what is not at the beginning of a block is none.
+        let later = keep(11, 100, &|filling| {
+            filling.knows(0, 1);
+            filling.knows(BLOCK + 1, 2);
+            all(filling);
+        });
+        assert_eq!(later[1..], right[1..]);
+    }
 
     fn is_kept(cache: &DiskCache, bytes: &Bytes) -> bool {
         let entry = cache.find_or_make(KEY).unwrap();
@@ -160,13 +229,7 @@ mod tests {
     #[test]
     fn what_there_is_no_place_for_is_left_out_and_places_can_be_lent() {
         let home = tempfile::tempdir().unwrap();
-        let cache = DiskCache::open(&DiskOptions {
-            directories: vec![DirectoryOptions { path: home.path().join("cache"), limit: None }],
-            floor: Floor::Bytes(0),
-            expire: None,
-            queue: 1 << 20,
-            index_memory: 1 << 20,
-        });
+        let cache = opened(&home);
         let bytes = Bytes::from(vec![7; 3 << 20]);
         assert!(!is_kept(&cache, &bytes), "three times as much as there are places");
         cache.set_queue(4 << 20);

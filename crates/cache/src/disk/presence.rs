@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use headrace_layout::joint;
+
 /// Unit of presence, bytes.
 pub const BLOCK: u64 = 32 << 10;
 /// Unit of checking, bytes.
@@ -33,6 +35,12 @@ pub(super) fn checksum(block: u32, pieces: &[&[u8]]) -> u32 {
         missing -= some;
     }
     digest.finalize() as u32
+}
+
+/// The same of a block of [`BLOCK`] bytes whose crc32c is known.
+pub(super) fn checksum_of_whole(block: u32, crc32c: u32) -> u32 {
+    const { assert!(joint::LEN as u64 == BLOCK) };
+    joint::joint(crc_fast::crc32_iscsi(&block.to_le_bytes()), crc32c)
 }
 
 /// What the bytes of the group number `group` of an entry add up to, compared with
@@ -246,6 +254,7 @@ mod tests {
         assert_eq!(checksum(3, &[&block]), checksum(3, &[&block[..100], &block[100..]]));
         assert_ne!(checksum(3, &[&block]), checksum(4, &[&block]));
         assert_ne!(checksum(3, &[&block]), checksum(3, &[&block[1..]]));
+        assert_eq!(checksum(3, &[&block]), checksum_of_whole(3, crc_fast::crc32_iscsi(&block)));
         let padded = [&block[..10], &vec![0; BLOCK as usize - 10][..]].concat();
         assert_eq!(checksum(3, &[&block[..10]]), checksum(3, &[&padded]), "what is missing is zeros");
     }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{CRC_LEN, Codec, Frame, FrameError, Frames, open};
 use crate::SegmentSlice;
-use crate::checksum::FrameChecksum;
+use crate::checksum::{FrameChecksum, joint};
 use crate::compression::Compression;
 
 /// Decodes what [`Codec::decode`] decodes, from stored bytes that come piece by piece. Nothing of a frame is given out before its
@@ -22,6 +22,9 @@ pub struct Decoder {
     have: usize,
     /// That frame, once it has begun.
     frame: Option<Frame>,
+    /// Plain bytes given out.
+    given: u64,
+    sums: Vec<(u64, u32)>,
 }
 
 impl Codec {
@@ -36,6 +39,8 @@ impl Codec {
             parts: Vec::new(),
             have: 0,
             frame: None,
+            given: 0,
+            sums: Vec::new(),
         }
     }
 }
@@ -64,12 +69,20 @@ impl Decoder {
             let parts = std::mem::take(&mut self.parts);
             self.have = 0;
             let before = out.len();
-            self.decode(&frame, parts, out)?;
+            let sum = self.decode(&frame, parts, out)?;
+            self.sums.extend(sum.map(|sum| (self.given, sum)));
             let given = out[before..].iter().map(|piece| piece.len() as u32).sum::<u32>();
+            self.given += u64::from(given);
             self.from += given;
             self.len = self.len.saturating_sub(given);
         }
         Ok(())
+    }
+
+    /// What is known, without reading them again, of plain bytes given out since the last call: the crc32c of [`joint::LEN`] of them, and how
+    /// many were given out before these. In order. Nothing is known in a volume that compresses or encrypts.
+    pub fn sums(&mut self) -> impl Iterator<Item = (u64, u32)> {
+        self.sums.drain(..)
     }
 
     /// Plain bytes asked for that have not been given out.
@@ -101,8 +114,13 @@ impl Decoder {
         Ok(frames.iter().next())
     }
 
-    /// Adds the bytes wanted of a frame whose stored bytes are `parts`.
-    fn decode(&self, frame: &Frame, parts: Vec<Bytes>, out: &mut Vec<Bytes>) -> Result<(), FrameError> {
+    /// Adds the bytes wanted of a frame whose stored bytes are `parts`; their crc32c, if it is known.
+    fn decode(
+        &self,
+        frame: &Frame,
+        parts: Vec<Bytes>,
+        out: &mut Vec<Bytes>,
+    ) -> Result<Option<u32>, FrameError> {
         let codec = &self.codec;
         if codec.key.is_none() && codec.compression == Compression::None {
             return self.pass_on(frame, parts, out);
@@ -130,14 +148,20 @@ impl Decoder {
             }
         };
         out.push(plain);
-        Ok(())
+        Ok(None)
     }
 
     /// Nothing but a checksum was added to it: its pieces are what is wanted, where they are.
-    fn pass_on(&self, frame: &Frame, parts: Vec<Bytes>, out: &mut Vec<Bytes>) -> Result<(), FrameError> {
+    fn pass_on(
+        &self,
+        frame: &Frame,
+        parts: Vec<Bytes>,
+        out: &mut Vec<Bytes>,
+    ) -> Result<Option<u32>, FrameError> {
         let slice = &self.slice;
         let body = frame.stored_len.saturating_sub(CRC_LEN);
         let mut sum = self.checksum.begin(frame.offset);
+        let place = sum.value();
         let mut crc = [0; CRC_LEN];
         let mut at = 0;
         for part in &parts {
@@ -166,7 +190,9 @@ impl Decoder {
                 out.push(part.slice(from..to));
             }
         }
-        Ok(())
+        // Where the frame belongs is in its checksum, and not in that of its bytes.
+        let whole = body == joint::LEN && frame.wanted == (0..body);
+        Ok(whole.then(|| joint::joint(place, sum.value())))
     }
 }
 
@@ -202,7 +228,7 @@ mod tests {
                 let range = codec.stored_range(&slice, from, count);
                 let mut stored = object.slice(range.start as usize..range.end as usize);
                 let mut decoder = codec.decoder(&slice, from, count);
-                let mut out = Vec::new();
+                let (mut out, mut sums) = (Vec::new(), Vec::new());
                 for cut in cuts.iter().cycle() {
                     if stored.is_empty() {
                         break;
@@ -210,9 +236,14 @@ mod tests {
                     decoder.feed(stored.split_to((*cut).min(stored.len())), &mut out).unwrap();
                     let given: usize = out.iter().map(Bytes::len).sum();
                     prop_assert_eq!(decoder.missing() as usize, count as usize - given);
+                    sums.extend(decoder.sums());
                 }
                 decoder.finish().unwrap();
-                prop_assert_eq!(out.concat(), &plain[from as usize..(from + count) as usize]);
+                let out = out.concat();
+                for (at, sum) in sums {
+                    prop_assert_eq!(sum, crate::checksum::crc32c(&out[at as usize..][..joint::LEN]));
+                }
+                prop_assert_eq!(out, &plain[from as usize..(from + count) as usize]);
             }
         }
 

@@ -207,7 +207,7 @@ impl Vfs {
         let codec = &self.volume.codec;
         let stored = codec.stored_range(slice, 0, len);
         let decoder = codec.decoder(slice, 0, len);
-        let mut frames = Frames { decoder, to, pieces: Vec::new(), error: None, began: false };
+        let mut frames = Frames { decoder, start: to.at, to, pieces: Vec::new(), error: None, began: false };
         let key = slice.segment.object_key();
         let read = self.volume.store.get_range_to(&key, stored, &mut frames).await;
         let Frames { decoder, error, .. } = frames;
@@ -248,6 +248,8 @@ impl Sink for Stored<'_> {
 /// Passes on frames as they become whole.
 struct Frames<'a, 'b> {
     decoder: Decoder,
+    /// Where the first byte belongs.
+    start: u64,
     to: &'a mut Progress<'b>,
     pieces: Vec<Bytes>,
     error: Option<FrameError>,
@@ -264,6 +266,11 @@ impl Sink for Frames<'_, '_> {
             self.to.to.began();
         }
         self.began = true;
+        for (at, sum) in self.decoder.sums() {
+            if let Some(filling) = &mut self.to.filling {
+                filling.knows(self.start + at, sum);
+            }
+        }
         self.to.deliver(&mut self.pieces);
     }
 

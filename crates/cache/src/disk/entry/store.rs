@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::sync::ANEW;
 use super::{Chunk, Entry, State, blocks_in, chunks_of};
 use crate::disk::fill::Fill;
-use crate::disk::presence::{BLOCK, BLOCKS, checksum};
+use crate::disk::presence::{BLOCK, BLOCKS, checksum, checksum_of_whole};
 
 /// Pieces the kernel takes with one call.
 const SLICES: usize = 1024;
@@ -103,7 +103,7 @@ impl Entry {
 
 /// The checksum of each block of what came, by its number in the entry.
 fn sums_of(fill: &Fill) -> Vec<(u64, u32)> {
-    let mut sums = Vec::new();
+    let (mut sums, mut known) = (Vec::new(), fill.sums.iter().peekable());
     let mut number = fill.offset / BLOCK;
     let (mut parts, mut len): (Vec<&[u8]>, usize) = (Vec::new(), 0);
     for mut piece in fill.pieces.iter().map(|piece: &Bytes| &piece[..]) {
@@ -113,7 +113,13 @@ fn sums_of(fill: &Fill) -> Vec<(u64, u32)> {
             len += part.len();
             piece = rest;
             if len == BLOCK as usize {
-                sums.push((number, checksum((number % u64::from(BLOCKS)) as u32, &parts)));
+                let place = (number % u64::from(BLOCKS)) as u32;
+                while known.next_if(|(of, _)| *of < number).is_some() {}
+                let sum = match known.next_if(|(of, _)| *of == number) {
+                    Some((_, crc32c)) => checksum_of_whole(place, *crc32c),
+                    None => checksum(place, &parts),
+                };
+                sums.push((number, sum));
                 number += 1;
                 parts.clear();
                 len = 0;

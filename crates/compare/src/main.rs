@@ -93,7 +93,7 @@ struct RunArgs {
 
 #[derive(Args)]
 struct ReadsArgs {
-    /// Parts, separated by commas; all by default.
+    /// Parts, separated by commas; all but link by default.
     #[arg(long, alias = "only", value_delimiter = ',')]
     parts: Vec<reads::Part>,
     /// Where the report goes.
@@ -264,7 +264,7 @@ fn cold_reads(args: ReadsArgs) -> Result<ExitCode> {
     let results = match args.pace.recorded()? {
         Some(results) => results,
         None => reads::run(&reads::Options {
-            parts: if args.parts.is_empty() { reads::Part::ALL.to_vec() } else { args.parts },
+            parts: if args.parts.is_empty() { reads::Part::USUAL.to_vec() } else { args.parts },
             earlier: args.pace.earlier()?,
             sizes: args.pace.sizes(reads::Sizes::tiny(), reads::Sizes::quick(), reads::Sizes::full()),
             pace: args.pace.pace(Vec::new(), args.noise, 55, &args.out),

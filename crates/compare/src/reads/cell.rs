@@ -13,6 +13,8 @@ pub struct Cell {
     pub rate: Option<u64>,
     /// Files that are read at once.
     pub streams: u64,
+    /// Million bytes per second of all connections together; `None`: as many as the machine has processor time for.
+    pub link: Option<u64>,
 }
 
 const LATENCIES: [u64; 3] = [1, 20, 100];
@@ -20,12 +22,12 @@ const RATES: [Option<u64>; 3] = [Some(20), Some(90), None];
 const STREAMS: [u64; 3] = [1, 4, 32];
 
 impl Cell {
-    /// All 27.
-    pub fn all() -> Vec<Cell> {
+    /// All 27, over such a link.
+    pub fn all(link: Option<u64>) -> Vec<Cell> {
         let mut all = Vec::new();
         for latency in LATENCIES.map(Duration::from_millis) {
             for rate in RATES {
-                all.extend(STREAMS.map(|streams| Cell { latency, rate, streams }));
+                all.extend(STREAMS.map(|streams| Cell { latency, rate, streams, link }));
             }
         }
         all
@@ -39,9 +41,11 @@ impl Cell {
 
     /// The network.
     pub fn conditions(&self) -> Conditions {
+        let per_second = |rate| Rate::per_second(rate * 1_000_000);
         Conditions {
             first_byte: Latency::constant(self.latency),
-            per_connection: self.rate.and_then(|rate| Rate::per_second(rate * 1_000_000)),
+            per_connection: self.rate.and_then(per_second),
+            total: self.link.and_then(per_second),
             ..Conditions::default()
         }
     }
@@ -55,9 +59,12 @@ mod tests {
 
     #[test]
     fn there_are_27_with_names_of_their_own() {
-        let all = Cell::all();
+        let all = Cell::all(None);
         assert_eq!(all.iter().map(Cell::name).collect::<BTreeSet<_>>().len(), 27);
         assert_eq!(all[0].name(), "1ms/20MB/1");
-        assert!(all.iter().all(|cell| cell.conditions().check().is_ok()));
+        for cell in all.iter().chain(&Cell::all(Some(150))) {
+            assert!(cell.conditions().check().is_ok());
+            assert_eq!(cell.conditions().total.is_some(), cell.link.is_some());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The default against settings by hand.
+//! The default against settings by hand: where processor time is the limit on a small machine, and over a link that is slower than that.
 
 use std::collections::BTreeMap;
 
@@ -25,12 +25,17 @@ const FINALISTS: usize = 2;
 /// Bytes of a read.
 const BLOCK: u64 = 1 << 20;
 
-pub fn measure(run: &mut Run<'_>, rig: &Rig) {
-    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| run.wants(&cell.name())).collect();
-    for repetition in run.repetitions(Part::Matrix) {
+/// Of the link, million bytes per second: less than two processors can move.
+pub const LINK: u64 = 150;
+
+/// [`Part::Matrix`] or [`Part::Link`].
+pub fn measure(run: &mut Run<'_>, rig: &Rig, part: Part) {
+    let link = (part == Part::Link).then_some(LINK);
+    let cells: Vec<Cell> = Cell::all(link).into_iter().filter(|cell| run.wants(&cell.name())).collect();
+    for repetition in run.repetitions(part) {
         for (n, cell) in cells.iter().enumerate() {
             let name = cell.name();
-            let mut hands = finalists(run.results(), &name);
+            let mut hands = finalists(run.results(), part, &name);
             if hands.is_empty() {
                 hands = Hand::candidates(cell).iter().map(Hand::to_string).collect();
             }
@@ -38,7 +43,7 @@ pub fn measure(run: &mut Run<'_>, rig: &Rig) {
             contenders.extend(hands);
             run.in_turns(&mut contenders, repetition as usize + n);
             for contender in contenders {
-                let place = Place { part: Part::Matrix, row: &name, contender: &contender, repetition };
+                let place = Place { part, row: &name, contender: &contender, repetition };
                 if contender == DEFAULT {
                     run.take(place, || rig.forget().and_then(|()| read(rig, cell, DEFAULT)));
                     let place = Place { contender: AGAIN, ..place };
@@ -57,7 +62,9 @@ fn read(rig: &Rig, cell: &Cell, contender: &str) -> Result<Figure> {
         fixed => vec![format!("fixed-reads={fixed}")],
     };
     let work = Work::Watch { threads: rig.sections(cell.streams)?, block: BLOCK };
-    let job = Job { work, limit: rig.sizes().limit };
+    // What is slower is read for longer.
+    let limit = rig.sizes().limit * if cell.link.is_some() { 2 } else { 1 };
+    let job = Job { work, limit };
     let (outcome, cost) = rig.cold(&options, cell.conditions(), &job)?;
     let nothing = || Failure::new("nothing was read");
     let (first, last) = outcome.moments.first().zip(outcome.moments.last()).ok_or_else(nothing)?;
@@ -84,12 +91,12 @@ fn is_by_hand(contender: &str) -> bool {
 }
 
 /// Fixed settings of a cell that were best so far.
-fn finalists(results: &Results, row: &str) -> Vec<String> {
+fn finalists(results: &Results, part: Part, row: &str) -> Vec<String> {
     let mut all: Vec<(f64, &str)> = results
-        .contenders(Part::Matrix, row)
+        .contenders(part, row)
         .into_iter()
         .filter(|contender| is_by_hand(contender))
-        .filter_map(|name| Some((results.value(Part::Matrix, row, name, RATE)?.median, name)))
+        .filter_map(|name| Some((results.value(part, row, name, RATE)?.median, name)))
         .collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all.into_iter().take(FINALISTS).map(|(_, name)| name.to_owned()).collect()
@@ -105,9 +112,9 @@ pub struct ByHand<'r> {
 
 /// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide. One that was measured again was
 /// chosen for how it did the first time, the luck of which says nothing of the setting: what counts is how it did since then.
-pub fn best<'r>(results: &'r Results, row: &str) -> Option<ByHand<'r>> {
-    let values = |setting: &str, name: &str| results.values(Part::Matrix, row, setting, name);
-    let mut hands = results.contenders(Part::Matrix, row);
+pub fn best<'r>(results: &'r Results, part: Part, row: &str) -> Option<ByHand<'r>> {
+    let values = |setting: &str, name: &str| results.values(part, row, setting, name);
+    let mut hands = results.contenders(part, row);
     hands.retain(|contender| is_by_hand(contender));
     let most = hands.iter().map(|setting| values(setting, RATE).len()).max()?;
     hands.retain(|setting| values(setting, RATE).len() == most);
@@ -146,8 +153,10 @@ mod tests {
             sample("c", 7.0),
             sample("d", 1.0),
         ];
-        assert_eq!(finalists(&results, "r"), ["b", "c"]);
-        let found = |results: &Results| best(results, "r").map(|by| (by.setting.to_owned(), by.rate.median));
+        assert_eq!(finalists(&results, Part::Matrix, "r"), ["b", "c"]);
+        let found = |results: &Results| {
+            best(results, Part::Matrix, "r").map(|by| (by.setting.to_owned(), by.rate.median))
+        };
         assert_eq!(found(&results), Some(("b".to_owned(), 9.0)));
         results.samples.extend([sample("c", 6.0), sample("b", 5.0)]);
         assert_eq!(found(&results), Some(("c".to_owned(), 6.0)), "the first time chose them and no more");
@@ -155,6 +164,6 @@ mod tests {
         assert_eq!(found(&results), Some(("b".to_owned(), 5.1)));
         results.samples.push(sample("a", 50.0));
         assert_eq!(found(&results), Some(("b".to_owned(), 5.1)), "once more than chosen is not often");
-        assert!(best(&results, "other").is_none());
+        assert!(best(&results, Part::Matrix, "other").is_none());
     }
 }

@@ -21,7 +21,14 @@ const DEAD: f64 = 2_000.0;
 /// All of it as Markdown.
 pub fn render(results: &Results) -> String {
     text::render(results, &Part::ALL, |part, section| match part {
-        Part::Matrix => of_matrix(results, section),
+        Part::Matrix => {
+            section.begin("Defaults against settings by hand");
+            of_matrix(results, part, section);
+        }
+        Part::Link => {
+            section.begin(&format!("The same over a link of {} MB/s", matrix::LINK));
+            of_matrix(results, part, section);
+        }
         Part::Cpu => of_cpu(results, section),
         Part::OneGet => of_one_get(results, section),
         Part::Descriptors => of_descriptors(results, section),
@@ -30,8 +37,7 @@ pub fn render(results: &Results) -> String {
     })
 }
 
-fn of_matrix(results: &Results, to: &mut Section) {
-    to.begin("Defaults against settings by hand");
+fn of_matrix(results: &Results, part: Part, to: &mut Section) {
     let mut table = columns(&[
         "network, streams",
         "default, MB/s",
@@ -44,13 +50,12 @@ fn of_matrix(results: &Results, to: &mut Section) {
         "of best, second half",
         "mounted before, of best",
     ]);
-    let part = Part::Matrix;
     for row in results.rows(part) {
         let value = |contender: &str, name| results.value(part, row, contender, name);
         let (default, default_steady) =
             (value(matrix::DEFAULT, matrix::RATE), value(matrix::DEFAULT, matrix::STEADY));
         let again = value(matrix::AGAIN, matrix::RATE);
-        let best = matrix::best(results, row);
+        let best = matrix::best(results, part, row);
         let (rate, steady) = (best.map(|best| best.rate), best.and_then(|best| best.steady));
         let (whole, half) = (ratio(default, rate), ratio(default_steady, steady));
         let before = ratio(again, rate);

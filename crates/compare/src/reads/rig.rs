@@ -43,7 +43,7 @@ impl Sizes {
             big: 1280 << 20,
             objects: 512 << 20,
             limit: Duration::from_millis(2_500),
-            random: 300,
+            random: 100,
             fault: [3_000, 3_000, 4_000].map(Duration::from_millis),
         }
     }
@@ -54,7 +54,7 @@ impl Sizes {
             big: 640 << 20,
             objects: 256 << 20,
             limit: Duration::from_millis(1_200),
-            random: 150,
+            random: 50,
             fault: [1_500, 1_000, 2_000].map(Duration::from_millis),
         }
     }

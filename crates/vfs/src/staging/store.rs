@@ -360,7 +360,8 @@ impl Vfs {
         while !tasks.is_empty() {
             first = first.and(self.one_stored(&mut tasks).await);
         }
-        first
+        // Those that were stored beside this are not left for later: whoever asked is told that none is left.
+        first.and(self.remove_stored().await)
     }
 
     /// Makes every staged file durable on this machine's disk.

@@ -68,7 +68,9 @@ mod tests {
     fn settings_follow_latency_and_rate() {
         for cell in Cell::all(None).into_iter().chain(Cell::all(Some(150))) {
             let all = Hand::candidates(&cell);
-            assert!((2..=5).contains(&all.len()), "{}: {all:?}", cell.name());
+            // Of a slow link the least that is tried is often all that it needs.
+            let least = if cell.link.is_some() { 2 } else { 3 };
+            assert!((least..=5).contains(&all.len()), "{}: {all:?}", cell.name());
             for hand in all {
                 assert!(FETCHES.contains(&hand.fetches) && hand.fetches.is_power_of_two());
                 assert!(hand.window >= 2 * hand.part && hand.window <= MOST_WINDOW);

@@ -1,6 +1,7 @@
 //! The default against settings by hand: where processor time is the limit on a small machine, and over a link that is slower than that.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use headrace_bench::report::Spread;
 
@@ -10,13 +11,13 @@ use super::rig::Rig;
 use super::{Part, Results, Run, recovery};
 use crate::failure::{Failure, Result};
 use crate::figures::run::{Figure, Place};
-use crate::worker::{Job, Work};
+use crate::worker::{Job, Moment, Work};
 
 /// Who decides by itself, and was never mounted on such a network.
 pub const DEFAULT: &str = "default";
 /// The same, which was mounted on it before.
 pub const AGAIN: &str = "default, mounted before";
-/// Million bytes per second from the first read to the end.
+/// Million bytes per second from the first read to the end, or until reading is stopped.
 pub const RATE: &str = "rate";
 /// The same in the second half of the time: what it came to.
 pub const STEADY: &str = "steady";
@@ -66,23 +67,29 @@ fn read(rig: &Rig, cell: &Cell, contender: &str) -> Result<Figure> {
     let limit = rig.sizes().limit * if cell.link.is_some() { 2 } else { 1 };
     let job = Job { work, limit };
     let (outcome, cost) = rig.cold(&options, cell.conditions(), &job)?;
-    let nothing = || Failure::new("nothing was read");
-    let (first, last) = outcome.moments.first().zip(outcome.moments.last()).ok_or_else(nothing)?;
-    // The first read began before it ended.
-    let (begun, end) = (first.at - first.took, last.at);
-    let whole = end - begun;
-    let steady = recovery::rate(&outcome.moments, &(begun + whole / 2.0..end)).unwrap_or(0.0);
+    let reading = span(&outcome.moments, outcome.stopped.then_some(limit.as_secs_f64()))
+        .ok_or_else(|| Failure::new("nothing was read"))?;
+    let middle = (reading.start + reading.end) / 2.0;
     let gets = cost.passed.operations.get("GetObject").copied().unwrap_or_default();
     let values = BTreeMap::from([
         // What it took: how large fetches were, and what they cost.
         ("get_bytes", gets.bytes_sent as f64 / gets.requests.max(1) as f64),
         ("cpu", cost.cpu.as_secs_f64() / (outcome.bytes.max(1) as f64 / f64::from(1 << 30))),
-        (RATE, outcome.bytes as f64 / 1e6 / whole),
-        (STEADY, steady),
+        (RATE, recovery::throughput(&outcome.moments, &reading)),
+        (STEADY, recovery::throughput(&outcome.moments, &(middle..reading.end))),
         ("memory", cost.memory as f64),
         ("fetched", cost.passed.bytes_sent as f64 / outcome.bytes.max(1) as f64),
     ]);
     Ok((values, recovery::series(&outcome.moments, 0.1)))
+}
+
+/// From the first read to the end of the last, or for so many seconds where reading was stopped: from then on fewer and fewer read, and what was
+/// read ahead for the others is nobody's.
+fn span(moments: &[Moment], stopped: Option<f64>) -> Option<Range<f64>> {
+    let begun = moments.iter().map(|moment| moment.at - moment.took).min_by(f64::total_cmp)?;
+    let end = moments.last()?.at;
+    let end = stopped.map_or(end, |limit| end.min(begun + limit));
+    (end > begun).then_some(begun..end)
 }
 
 /// Whether somebody chose the numbers.
@@ -165,5 +172,19 @@ mod tests {
         results.samples.push(sample("a", 50.0));
         assert_eq!(found(&results), Some(("b".to_owned(), 5.1)), "once more than chosen is not often");
         assert!(best(&results, Part::Matrix, "other").is_none());
+    }
+
+    #[test]
+    fn what_is_read_after_it_was_stopped_does_not_count() {
+        let read = |at, took| Moment { at, took, bytes: 1_000_000 };
+        let reads = [read(11.0, 1.0), read(12.0, 2.0), read(13.0, 2.0), read(16.0, 4.0)];
+        let rate = |stopped| recovery::throughput(&reads, &span(&reads, stopped).unwrap());
+        assert_eq!(span(&reads, None), Some(10.0..16.0));
+        assert!((rate(None) - 4.0 / 6.0).abs() < 1e-9);
+        assert_eq!(span(&reads, Some(4.0)), Some(10.0..14.0));
+        // Of the last read half was there by then.
+        assert!((rate(Some(4.0)) - 3.5 / 4.0).abs() < 1e-9);
+        assert_eq!(span(&reads, Some(9.0)), Some(10.0..16.0), "all ended before");
+        assert_eq!(span(&[], Some(1.0)), None);
     }
 }

@@ -53,6 +53,16 @@ pub fn rate(moments: &[Moment], time: &Range<f64>) -> Option<f64> {
     (time.end > time.start).then(|| bytes as f64 / 1e6 / (time.end - time.start))
 }
 
+/// Million bytes per second, where a read counts as much of its bytes as it has of its time within `time`.
+pub fn throughput(moments: &[Moment], time: &Range<f64>) -> f64 {
+    let bytes = |moment: &Moment| {
+        let from = moment.at - moment.took;
+        let within = moment.at.min(time.end) - from.max(time.start);
+        moment.bytes as f64 * (within.max(0.0) / moment.took.max(f64::EPSILON)).min(1.0)
+    };
+    moments.iter().map(bytes).sum::<f64>() / 1e6 / (time.end - time.start).max(f64::EPSILON)
+}
+
 /// Rates of one span after the other, from the first read on.
 pub fn series(moments: &[Moment], span: f64) -> Vec<f64> {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Vec::new() };

@@ -252,6 +252,11 @@ impl Endpoint {
         self.limit.allowed()
     }
 
+    /// Whether it is being searched how many fetches are needed: what is sent then is to be in flight at once.
+    pub fn searches(&self) -> bool {
+        self.limit.searches()
+    }
+
     /// How many fetches are in flight.
     pub fn in_flight(&self) -> usize {
         self.limit.in_flight()

@@ -31,6 +31,7 @@ impl Reads {
         self.go_on();
         self.send_demands(now);
         self.endpoint.streams(self.ring.len());
+        self.pace.begin();
         let mut full = 0;
         while self.endpoint.in_flight() < self.allowed() && full < self.ring.len() {
             let Some((file, stream)) = self.ring.front().copied() else { break };
@@ -89,6 +90,10 @@ impl Reads {
     }
 
     fn turn(&mut self, now: Duration, mode: Mode, file: FileId, stream: StreamId) -> Turn {
+        // One after the other is paced by itself.
+        if mode == Mode::Wide && !self.is_due(now) {
+            return Turn::Full;
+        }
         let (part, quantum) = (self.part_size(), self.quantum());
         let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
@@ -158,6 +163,7 @@ impl Reads {
         }
         self.endpoint.started(now, fetch, range.end - range.start, hedge);
         self.sent(range.end - range.start);
+        self.sent_at(now, range.end - range.start);
         self.stats.fetches += 1;
         self.watch(file, start);
         self.actions.push_back(Action::Fetch { fetch, file, range, hedge_of, ahead });

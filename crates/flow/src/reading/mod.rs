@@ -22,6 +22,7 @@ mod file_tests;
 mod hung;
 #[cfg(test)]
 mod order_tests;
+mod pace;
 mod part;
 mod reads;
 mod release;

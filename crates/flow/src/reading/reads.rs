@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Tuning;
 use super::backlog::Backlog;
 use super::file::File;
+use super::pace::Pace;
 use super::part::Part;
 use super::runs::Runs;
 use super::scavenger::Scavenger;
@@ -105,6 +106,7 @@ pub struct Reads {
     pub(super) flying_ahead: usize,
     pub(super) endpoint: Endpoint,
     pub(super) backlog: Backlog,
+    pub(super) pace: Pace,
     pub(super) probe: Probe,
     pub(super) held: u64,
     pub(super) next_fetch: u64,
@@ -118,6 +120,7 @@ impl Reads {
         Reads {
             endpoint: Endpoint::new(tuning.endpoint, limits.requests),
             backlog: Backlog::default(),
+            pace: Pace::default(),
             probe: Probe::new(tuning.order),
             tuning,
             limits,
@@ -378,7 +381,7 @@ impl Reads {
     /// When to call [`Reads::wake`], unless something happens before.
     pub fn wake_at(&self) -> Option<Duration> {
         let retry = self.retries.first().map(|(when, ..)| *when);
-        [retry, self.endpoint.hedge_at(), self.hung_at].into_iter().flatten().min()
+        [retry, self.endpoint.hedge_at(), self.hung_at, self.pace.wake_at()].into_iter().flatten().min()
     }
 
     /// Time has passed.

@@ -49,6 +49,10 @@ pub struct Tuning {
     pub backlog: Duration,
     /// ... and longer than so many fetches take while the endpoint is not loaded. If it takes twice as long, some of it is put off.
     pub backlog_fetches: u32,
+    /// Fetches ahead are sent faster than they come by at most this share of it.
+    pub pace: f64,
+    /// Where all that may be in flight comes within this, it may as well be sent at once: nobody sees such swings.
+    pub paced_from: Duration,
     /// A fetch is given up and sent anew when nothing came of it for at least so long ...
     pub hung: Duration,
     /// ... and for so many times what is late.
@@ -96,6 +100,8 @@ impl Default for Tuning {
             buying: 64,
             backlog: Duration::from_millis(1500),
             backlog_fetches: 4,
+            pace: 1.0,
+            paced_from: Duration::from_millis(80),
             hung: Duration::from_millis(500),
             hung_lates: 4,
             patience: Duration::from_secs(60),

@@ -142,6 +142,8 @@ pub const CONSTANTS: &[Constant] = constants![
     buying,
     backlog,
     backlog_fetches,
+    pace,
+    paced_from,
     hung,
     hung_lates,
     patience,

@@ -173,6 +173,11 @@ impl Limit {
         self.least = (least.max(1) as f64).min(self.most);
     }
 
+    /// Whether it is being searched how many are needed.
+    pub fn searches(&self) -> bool {
+        matches!(self.phase, Phase::Grow { .. })
+    }
+
     /// How many may be in flight.
     pub fn allowed(&self) -> usize {
         self.level.max(self.above).max(self.least).min(self.most).round() as usize

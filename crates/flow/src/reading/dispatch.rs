@@ -34,6 +34,10 @@ impl Reads {
         self.pace.begin();
         let mut full = 0;
         while self.endpoint.in_flight() < self.allowed() && full < self.ring.len() {
+            // One after the other is paced by itself.
+            if mode == Mode::Wide && !self.is_due(now) {
+                break;
+            }
             let Some((file, stream)) = self.ring.front().copied() else { break };
             match self.turn(now, mode, file, stream) {
                 Turn::Sent => full = 0,
@@ -90,10 +94,6 @@ impl Reads {
     }
 
     fn turn(&mut self, now: Duration, mode: Mode, file: FileId, stream: StreamId) -> Turn {
-        // One after the other is paced by itself.
-        if mode == Mode::Wide && !self.is_due(now) {
-            return Turn::Full;
-        }
         let (part, quantum) = (self.part_size(), self.quantum());
         let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };

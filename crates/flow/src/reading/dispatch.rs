@@ -95,6 +95,7 @@ impl Reads {
 
     fn turn(&mut self, now: Duration, mode: Mode, file: FileId, stream: StreamId) -> Turn {
         let (part, quantum) = (self.part_size(), self.quantum());
+        let part = if mode == Mode::Wide { self.part_of_several(part) } else { part };
         let usable = self.usable();
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
         let Some(ahead) = state.ahead.get_mut(&stream) else { return Turn::Nothing };

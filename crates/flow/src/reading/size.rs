@@ -37,6 +37,18 @@ impl Reads {
         1 << wanted.max(least).min(self.part_most()).ilog2()
     }
 
+    /// Of the `part` bytes of a fetch ahead, where one after the other would leave the endpoint idle for much of the time, no more than all that
+    /// are in flight bring soon: larger ones would only be more in flight, out of order, and readers would wait for it.
+    pub(super) fn part_of_several(&self, part: u64) -> u64 {
+        let known = self.endpoint.bandwidth().zip(self.endpoint.latency_least());
+        let Some((rate, latency)) = known.filter(|_| self.tuning.fixed.is_none()) else { return part };
+        let within = |time: Duration| (rate as f64 * time.as_secs_f64()) as u64;
+        if within(latency) < part / 2 {
+            return part;
+        }
+        part.min(1 << within(self.tuning.part_most_time).max(self.part_least()).ilog2())
+    }
+
     /// Bytes of a fetch ahead of one stream, where that of no stream in particular is `part`: several make up its window, so that a small one
     /// need not wait for few large ones. Where less is left than all fetches in flight could bring, all of them share it; and of what
     /// is sent at once what is near the reader comes in small ones, or all would come together, late: both as far as that is worth a request.

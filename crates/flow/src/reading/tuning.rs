@@ -24,6 +24,8 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
     pub part_time: Duration,
+    /// Where several are in flight, a part is no larger than what all of them together bring within this.
+    pub part_most_time: Duration,
     /// Where less is left of a stream than could be in flight, and near its reader, parts are smaller, down to those that take so long from
     /// their first byte to the last.
     pub part_least_time: Duration,
@@ -89,6 +91,7 @@ impl Default for Tuning {
             part_min: 1 << 20,
             part_latencies: 2,
             part_time: Duration::from_millis(40),
+            part_most_time: Duration::from_millis(10),
             part_least_time: Duration::from_millis(10),
             parts_before: 8,
             parts_per_window: 4,

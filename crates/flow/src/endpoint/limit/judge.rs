@@ -109,10 +109,21 @@ impl Limit {
         let faster = measure.rate / before.rate.max(1.0);
         let gain = if faster < 1.0 + worth * (wider - 1.0) / 3.0 { gain.min(faster) } else { gain };
         if gain >= 1.0 + worth * (wider - 1.0) {
+            self.fresh = false;
+            // In the first search fetches become larger meanwhile: more would only queue, though more came than before. Later what is known of
+            // unloaded ones may be of before a change.
+            let slowdown = self.baseline.slowdown(&measure).or_else(|| self.slowdown_by_rate(&measure));
+            let first_search = self.held.is_none();
+            let queues = slowdown.filter(|slowdown| first_search && *slowdown > 1.0 + self.tuning.queues);
+            if let Some(slowdown) = queues {
+                self.reference = None;
+                self.down_due = now.saturating_add(self.down_wait);
+                self.up_wait = 2;
+                return self.hold(now, self.staffed(measure.level / slowdown).min(self.level));
+            }
             if gain >= 1.0 + worth.max(0.7) * (wider - 1.0) {
                 self.baseline.set(&measure);
             }
-            self.fresh = false;
             return self.grow(now, back, measure, false);
         }
         let level = if first && gain < 1.05 + self.noise {

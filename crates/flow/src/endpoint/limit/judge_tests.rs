@@ -163,13 +163,50 @@ fn growing_goes_on_while_the_knee_rises_by_a_share_of_what_the_level_does() {
         [(16.0, 1.29, false), (16.0, 1.31, true), (24.0, 1.59, false), (24.0, 1.61, true)]
     {
         let measure = faster(round(level, level / 8.0 / gain), 1.5);
-        let limit = judged(growing(before, level, true), measure);
+        let limit = judged(Limit { held: Some(before), ..growing(before, level, true) }, measure);
         assert_eq!(grows(&limit), pays, "{gain} at {level}");
         if pays {
             assert_eq!((limit.level, limit.base), (2.0 * level, 8.0));
             assert_eq!(limit.phase, Phase::Grow { back: 8.0, before: Some(measure), first: false });
         }
     }
+}
+
+/// Fetches become larger in the first search, so that more bytes come though more would only queue.
+#[test]
+fn the_first_search_ends_where_fetches_queue_though_more_came() {
+    let before = round(8.0, 1.0);
+    for (slowdown, pays) in [(1.49, true), (1.51, false), (3.0, false)] {
+        let measure = faster(round(32.0, slowdown), 1.5);
+        let limit = judged(growing(before, 32.0, false), measure);
+        assert_eq!(grows(&limit), pays, "{slowdown}");
+        let level = limit.staffed(32.0 / slowdown).min(32.0);
+        assert!(pays || rests_at(&limit, level) && limit.down_due > NOW, "{slowdown}: {limit:?}");
+        // Later, what is known of unloaded fetches may be of before they became slower.
+        assert!(
+            grows(&judged(Limit { held: Some(before), ..growing(before, 32.0, false) }, measure))
+                || slowdown > 2.0
+        );
+    }
+}
+
+/// That is seen before they have ended: what is in flight comes at the rate of the round, but what was added brings nothing for one latency.
+#[test]
+fn the_first_search_ends_where_hardly_one_has_ended() {
+    let before = round(8.0, 1.0);
+    let step = |level: f64, seconds: f64, bytes: f64| {
+        let mut limit = growing(before, level, false);
+        limit.flying(bytes);
+        let measure = Measure { rate: 32.0 * EACH, finished: 3, after: 0.0, seconds, ..round(level, 1.0) };
+        judged(limit, measure)
+    };
+    // Three quarters of the time brought all of it.
+    let limit = step(80.0, 4.0 * LATENCY, SIZE);
+    assert!(rests_at(&limit, limit.staffed(32.0 / 0.75)), "{limit:?}");
+    assert!(grows(&step(62.0, 4.0 * LATENCY, SIZE)), "1.45 times as long");
+    assert!(!grows(&step(66.0, 4.0 * LATENCY, SIZE)), "1.55 times");
+    assert!(grows(&step(80.0, 1.9 * LATENCY, SIZE)), "so soon it cannot be told");
+    assert!(grows(&step(80.0, 4.0 * LATENCY, SIZE / 4.0)), "so little comes soon");
 }
 
 #[test]

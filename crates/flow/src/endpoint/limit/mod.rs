@@ -416,13 +416,19 @@ impl Limit {
     /// How many times longer than unloaded the fetches of a round take. Where they take so long that hardly one has ended, by Little's law: what
     /// is in flight comes at the rate of the round, once it has had time to come at all.
     fn slowdown(&self, measure: &Measure) -> Option<f64> {
-        let by_rate = || {
-            let (latency, per_byte) = self.unloaded()?;
-            let unloaded = latency + per_byte * self.flying;
-            let takes = measure.level * self.flying / measure.rate.max(1.0);
-            (measure.rate > 0.0 && unloaded > 0.0 && measure.after >= latency).then(|| takes / unloaded)
-        };
-        self.baseline.slowdown(measure).or_else(by_rate)
+        let had_time = self.baseline.latency.is_some_and(|latency| measure.after >= latency);
+        self.baseline.slowdown(measure).or_else(|| self.slowdown_by_rate(measure).filter(|_| had_time))
+    }
+
+    /// By Little's law, how many times longer than unloaded what is in flight takes at the rate of the round; if part of it had no time to bring
+    /// anything in the beginning, at least so many times.
+    fn slowdown_by_rate(&self, measure: &Measure) -> Option<f64> {
+        let (latency, per_byte) = self.unloaded()?;
+        let unloaded = latency + per_byte * self.flying;
+        let ramp = (latency - measure.after).max(0.0);
+        let bytes = measure.rate * measure.seconds;
+        let takes = measure.level * self.flying * (measure.seconds - ramp) / bytes;
+        (bytes > 0.0 && unloaded > 0.0 && measure.seconds > 2.0 * ramp).then(|| takes / unloaded)
     }
 
     /// The level that what the endpoint delivered lately at best needs, by Little's law: that times how long a fetch takes unloaded.

@@ -27,6 +27,7 @@ pub(super) fn round(level: f64, slowdown: f64) -> Measure {
         latencies: 100.0 * LATENCY,
         bytes: 100.0 * SIZE,
         after: 1.0,
+        seconds: 1.0,
     }
 }
 

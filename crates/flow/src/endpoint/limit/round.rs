@@ -55,6 +55,8 @@ pub(super) struct Measure {
     pub bytes: f64,
     /// Seconds from the beginning of the level to that of the round: what is in flight brings bytes only after its latency.
     pub after: f64,
+    /// Seconds of the round.
+    pub seconds: f64,
 }
 
 impl Measure {
@@ -150,6 +152,7 @@ impl Round {
             latencies: self.latencies,
             bytes: self.finished_bytes,
             after: self.from.saturating_sub(self.cohort).as_secs_f64(),
+            seconds: elapsed,
         }
     }
 }

@@ -29,6 +29,29 @@ fn a_fetch_lasts_as_long_as_its_latency_and_40_ms_or_longer() {
 }
 
 #[test]
+fn where_several_are_needed_none_is_larger_than_what_all_of_them_bring_in_10_ms() {
+    let mut sizes = Vec::new();
+    for requests in [8, 16, 40, 64] {
+        let mut world = World::new(1024 * MIB, 100 * MS, 20_000_000);
+        world.reads =
+            Reads::new(Tuning::default(), Limits { memory: 1024 * MIB, request_max: 8 * MIB, requests });
+        world.open(1, 2048 * MIB);
+        world.stream(1, 1024 * MIB, MIB);
+        let rate = world.reads.endpoint.bandwidth().expect("much was read");
+        let soon = (rate / 100).max(MIB);
+        sizes.push(world.reads.part_of_several(8 * MIB) / MIB);
+        assert_eq!(sizes.last(), Some(&(1 << (soon / MIB).ilog2())), "{rate}");
+        assert_eq!(world.reads.part_of_several(MIB / 2), MIB / 2, "what is smaller stays");
+        // Of such, one after the other would leave little idle: they may be needed in order.
+        let large = rate / 5;
+        assert!(world.reads.part_of_several(large - large / 100) < large / 2);
+        assert_eq!(world.reads.part_of_several(large + large / 50), large + large / 50);
+    }
+    assert_eq!((sizes[0], sizes.is_sorted()), (1, true), "{sizes:?}");
+    assert!(sizes.last() >= Some(&4), "{sizes:?}");
+}
+
+#[test]
 fn where_memory_is_small_fetches_are() {
     let mut world = World::new(64 * MIB, 100 * MS, 90_000_000);
     world.open(1, 2048 * MIB);
@@ -118,6 +141,7 @@ fn what_was_chosen_by_hand_is_kept_to() {
     let limits = Limits { memory: 256 * MIB, request_max: 8 * MIB, requests: 64 };
     let reads = Reads::new(Tuning { fixed, ..Tuning::default() }, limits);
     assert_eq!(reads.part_of(&Place::default(), reads.part_size()), 4 * MIB);
+    assert_eq!(reads.part_of_several(4 * MIB), 4 * MIB);
 }
 
 /// What is known of an endpoint from fetches of so many bytes, one at a time: this latency, then this rate, bytes per second. As many

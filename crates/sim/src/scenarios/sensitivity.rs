@@ -131,6 +131,7 @@ pub const CONSTANTS: &[Constant] = constants![
     part_min,
     part_latencies,
     part_time,
+    part_most_time,
     part_least_time,
     parts_before,
     parts_per_window,

@@ -8,10 +8,8 @@ use super::{Limit, Phase};
 impl Limit {
     /// Less was in flight than is allowed. Where even that queues, what is allowed beyond it would only come in bursts.
     pub(super) fn unused(&mut self, now: Duration, measure: &Measure) {
-        let slowdown = self.slowdown(measure);
-        let queues = slowdown.is_some_and(|slowdown| slowdown > 1.0 + self.tuning.queues);
-        let knee = slowdown.map(|slowdown| measure.level / slowdown.max(1.0));
-        let level = knee.map(|knee| self.staffed(knee).max(measure.level * 0.7));
+        let level = self.enough_if_queued(measure, self.slowdown(measure));
+        let level = level.map(|level| level.max(measure.level * 0.7));
         let before = match self.phase {
             Phase::Grow { before, .. } => before.map(|before| before.rate),
             Phase::Hold => self.reference.or(self.held.map(|held| held.rate)),
@@ -19,7 +17,7 @@ impl Limit {
         };
         // Where throughput has fallen as well, it is fetches that have become slower.
         let keeps_up = before.is_some_and(|before| measure.rate >= before * (1.0 - self.tuning.drop));
-        match level.filter(|level| queues && keeps_up && *level < self.level) {
+        match level.filter(|level| keeps_up && *level < self.level) {
             Some(level) => {
                 self.reference = None;
                 self.hold(now, level);
@@ -88,9 +86,7 @@ impl Limit {
             // A level that was known another time came with how long unloaded fetches take: so its first round tells whether it queues already.
             let enough = self.knee(&measure).map(|knee| self.staffed(knee));
             if let Some(level) = enough.filter(|level| !self.fresh && *level <= self.level) {
-                self.reference = None;
-                self.down_due = now.saturating_add(self.down_wait);
-                return self.hold(now, level);
+                return self.found(now, level);
             }
             return self.grow(now, back, measure, first);
         };
@@ -114,12 +110,8 @@ impl Limit {
             // unloaded ones may be of before a change.
             let slowdown = self.baseline.slowdown(&measure).or_else(|| self.slowdown_by_rate(&measure));
             let first_search = self.held.is_none();
-            let queues = slowdown.filter(|slowdown| first_search && *slowdown > 1.0 + self.tuning.queues);
-            if let Some(slowdown) = queues {
-                self.reference = None;
-                self.down_due = now.saturating_add(self.down_wait);
-                self.up_wait = 2;
-                return self.hold(now, self.staffed(measure.level / slowdown).min(self.level));
+            if let Some(level) = self.enough_if_queued(&measure, slowdown).filter(|_| first_search) {
+                return self.found(now, level.min(self.level));
             }
             if gain >= 1.0 + worth.max(0.7) * (wider - 1.0) {
                 self.baseline.set(&measure);
@@ -151,12 +143,23 @@ impl Limit {
         self.up_wait = 2;
     }
 
+    /// The level that was searched for. A lower one is not tried at once.
+    fn found(&mut self, now: Duration, level: f64) {
+        self.reference = None;
+        self.down_due = now.saturating_add(self.down_wait);
+        self.hold(now, level);
+    }
+
+    /// The level for a round whose fetches are sure to queue, as they took so many times longer than unloaded; `None` if they need not.
+    fn enough_if_queued(&self, measure: &Measure, slowdown: Option<f64>) -> Option<f64> {
+        let queued = slowdown.filter(|slowdown| *slowdown > 1.0 + self.tuning.queues);
+        queued.map(|slowdown| self.staffed(measure.level / slowdown.max(1.0)))
+    }
+
     pub(super) fn grow(&mut self, now: Duration, back: f64, measure: Measure, first: bool) {
         self.each = self.each.max(measure.rate / measure.level.max(0.5));
         if self.level >= self.most {
-            self.reference = None;
-            self.down_due = now.saturating_add(self.down_wait);
-            return self.hold(now, self.level);
+            return self.found(now, self.level);
         }
         self.phase = Phase::Grow { back, before: Some(measure), first };
         self.set_level(now, (self.level * (1.0 + self.tuning.grow.clamp(0.1, 3.0))).max(self.level + 1.0));

@@ -21,6 +21,11 @@ fn small(volume: &TestVolume) -> SmallDisk {
     SmallDisk::mount(volume.scratch().join("disk"), 24)
 }
 
+/// One with ext4, on which all of it fits.
+fn with_ext4(volume: &TestVolume) -> SmallDisk {
+    SmallDisk::ext4(volume.scratch().join("ext4"), &volume.scratch().join("image"), 96)
+}
+
 fn run(program: &str, args: &[&str]) {
     Run::new(program).args(args).ok();
 }
@@ -146,7 +151,7 @@ fn one_of_two_disks_fails_while_it_is_used() {
     const SIZE: usize = MIB + 321;
     let volume = TestVolume::new(Backing::Local);
     let (image, second) = (volume.scratch().join("image"), volume.scratch().join("second"));
-    let ext4 = SmallDisk::ext4(volume.scratch().join("ext4"), &image, 96);
+    let ext4 = with_ext4(&volume);
     let options = || {
         let first = ext4.path().join("cache").display().to_string();
         let (second, free) = (second.display().to_string(), "1M");
@@ -299,13 +304,51 @@ fn a_block_that_cannot_be_read() {
 }
 
 #[test]
-fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
+fn on_ext4_what_is_cached_takes_its_own_room_and_no_more() {
     if native_only() {
         return;
     }
     let volume = TestVolume::new(Backing::Local);
-    let disk = small(&volume);
-    let mut mounted = filled(&volume, &disk, "1M");
+    let disk = with_ext4(&volume);
+    let mounted = filled(&volume, &disk, "1M");
+    let on_disk = || {
+        rustix::fs::sync();
+        let used = Run::new("du").args(["-s", "--block-size=1"]).arg(disk.path().join("cache")).ok();
+        used.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let (before, size) = (on_disk(), FILES * SIZE as u64);
+    // A little of each anywhere, and then all of it.
+    for file in 0..FILES {
+        let opened = std::fs::File::open(mounted.join(format!("f{file}"))).unwrap();
+        let mut bytes = [0; 4096];
+        opened.read_exact_at(&mut bytes, 3 << 20).unwrap();
+        assert!(bytes[..] == pattern(file, SIZE)[3 << 20..][..4096], "f{file}");
+    }
+    let little = on_disk() - before;
+    assert!(little < size / 4, "{little} bytes for {FILES} reads of 4 KiB");
+    read_all(&mounted.path());
+    let cached = || cache(&mounted)["bytes"].as_u64().unwrap();
+    wait_until(Duration::from_secs(30), || (cached() >= size).then_some(())).expect("all of it is cached");
+    let all = on_disk() - before;
+    assert!((size..size + size / 8).contains(&all), "{all} bytes for {size}");
+    mounted.unmount();
+    volume.assert_clean();
+}
+
+#[test]
+fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
+    if native_only() {
+        return;
+    }
+    for disk in [small, with_ext4] {
+        let volume = TestVolume::new(Backing::Local);
+        let disk = disk(&volume);
+        killed_while_it_caches(&volume, &disk);
+    }
+}
+
+fn killed_while_it_caches(volume: &TestVolume, disk: &SmallDisk) {
+    let mut mounted = filled(volume, disk, "1M");
     for round in 0..6u64 {
         let dir = mounted.path();
         let reader = std::thread::spawn(move || {
@@ -323,7 +366,7 @@ fn a_mount_that_is_killed_while_it_caches_never_reads_what_is_wrong() {
         mounted.signal_and_wait(Signal::KILL);
         reader.join().unwrap();
         mounted.abandon();
-        mounted = volume.mount_with(&options(&disk, "1M"));
+        mounted = volume.mount_with(&options(disk, "1M"));
         read_all(&mounted.path());
         if let Ok(found) = std::fs::read(mounted.join("changing")) {
             let whole = (0..=round).any(|round| found == pattern(100 + round, SIZE));

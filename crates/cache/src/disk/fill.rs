@@ -9,8 +9,10 @@ use super::lane::Reserved;
 use super::presence::BLOCK;
 use super::worker::Job;
 
-/// So many bytes are written together, and where they begin.
-const TOGETHER: u64 = 1 << 20;
+/// So many bytes are written together, and where they begin. The kernel keeps long and aligned writes in large pages, which are read faster; but
+/// larger ones than these are not, and often of memory that nobody had for long, which a virtual machine has to be given by its host first: with 1 MiB
+/// a cold GiB took a quarter more processor time there (`docs/benchmarks.md`).
+const TOGETHER: u64 = 256 << 10;
 
 /// Whole blocks that wait to be written.
 pub(super) struct Fill {
@@ -86,7 +88,6 @@ impl Filling {
                 return;
             }
         }
-        // Long and aligned writes are kept in large pages by the kernel, which are read faster.
         let whole = self.at - self.at % TOGETHER;
         if whole > self.start {
             self.send(whole);

@@ -7,8 +7,12 @@ use std::sync::mpsc::Sender;
 
 use headrace_metrics::Counter;
 use parking_lot::Mutex;
+use rustix::fs::statfs;
 
 use super::worker::Job;
+
+/// What `statfs` says of ext4, and of ext2 and ext3, which have no such call and refuse it. It was measured on no other.
+const EXT4: i64 = 0xef53;
 
 /// What is counted of a directory.
 #[derive(Default)]
@@ -28,6 +32,8 @@ pub(super) struct Figures {
 /// The way to a directory's thread, and what everybody may know of it.
 pub(super) struct Lane {
     pub path: PathBuf,
+    /// Whether its file system is one on which it saves time to have room found for what is about to be written.
+    pub reserving: bool,
     jobs: Sender<Job>,
     failed: Mutex<Option<String>>,
     is_failed: AtomicBool,
@@ -41,8 +47,10 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(path: PathBuf, jobs: Sender<Job>, queue_limit: u64) -> Lane {
+        let reserving = statfs(&path).is_ok_and(|system| system.f_type == EXT4);
         Lane {
             path,
+            reserving,
             jobs,
             failed: Mutex::new(None),
             is_failed: AtomicBool::new(false),

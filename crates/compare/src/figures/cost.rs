@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use headrace_netlab::{Conditions, Counters};
 
-use crate::account::drop_caches;
 use crate::failure::{Failure, Result};
 use crate::server::{Profile, Server};
 use crate::subjects::Mount;
@@ -52,7 +51,6 @@ pub fn measured<T: Send>(
 /// Does something without a mount.
 pub fn bare(server: &Server, network: Conditions, work: Work) -> Result<Outcome> {
     server.set_conditions(network)?;
-    drop_caches()?;
     let done = worker::run(&Job { work, limit: UNMEASURED });
     server.set(Profile::Loopback)?;
     done

@@ -256,6 +256,7 @@ impl Rig {
 
     /// Does something without a file system.
     pub fn bare(&self, network: Conditions, work: Work) -> Result<Outcome> {
+        drop_caches()?;
         cost::bare(&self.site.server, network, work)
     }
 

@@ -11,9 +11,6 @@ use rustix::fs::statfs;
 
 use super::worker::Job;
 
-/// What `statfs` says of ext4, and of ext2 and ext3, which have no such call and refuse it. It was measured on no other.
-const EXT4: i64 = 0xef53;
-
 /// What is counted of a directory.
 #[derive(Default)]
 pub(super) struct Figures {
@@ -32,8 +29,8 @@ pub(super) struct Figures {
 /// The way to a directory's thread, and what everybody may know of it.
 pub(super) struct Lane {
     pub path: PathBuf,
-    /// Whether its file system is one on which it saves time to have room found for what is about to be written.
-    pub reserving: bool,
+    /// Whether room is to be allocated before it is written to: that saves time on ext4, and was measured on no other file system.
+    pub preallocates: bool,
     jobs: Sender<Job>,
     failed: Mutex<Option<String>>,
     is_failed: AtomicBool,
@@ -47,10 +44,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(path: PathBuf, jobs: Sender<Job>, queue_limit: u64) -> Lane {
-        let reserving = statfs(&path).is_ok_and(|system| system.f_type == EXT4);
+        // ext2 and ext3 say the same, and refuse.
+        let preallocates = statfs(&path).is_ok_and(|system| system.f_type == libc::EXT4_SUPER_MAGIC);
         Lane {
             path,
-            reserving,
+            preallocates,
             jobs,
             failed: Mutex::new(None),
             is_failed: AtomicBool::new(false),

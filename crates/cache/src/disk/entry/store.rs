@@ -14,8 +14,8 @@ use crate::disk::presence::{BLOCK, BLOCKS, checksum, checksum_of_whole};
 
 /// Pieces the kernel takes with one call.
 const SLICES: usize = 1024;
-/// Blocks for less than so many bytes are not asked for beforehand: the call costs as much as it saves.
-const RESERVED: u64 = 128 << 10;
+/// Room for less than so many bytes is not allocated beforehand: the call costs as much as it saves.
+const PREALLOCATED: u64 = 128 << 10;
 
 impl Entry {
     /// Writes blocks that came, and takes note of them; answers which chunks have more than before. Blocks.
@@ -85,7 +85,7 @@ impl Entry {
 
     fn write(&self, fill: &Fill) -> io::Result<()> {
         let mut at = fill.offset;
-        self.reserve(at, fill.len());
+        self.preallocate(at, fill.len());
         let mut slices: Vec<IoSlice<'_>> = fill.pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut rest = &mut slices[..];
         while !rest.is_empty() {
@@ -106,8 +106,8 @@ impl Entry {
 
     /// Has the file system find room for what is about to be written at once and not page by page, which saves a sixth of a write's
     /// processor time or more (`docs/benchmarks.md`). What fails here the write tells.
-    fn reserve(&self, offset: u64, len: u64) {
-        if len >= RESERVED && self.lane.reserving {
+    fn preallocate(&self, offset: u64, len: u64) {
+        if len >= PREALLOCATED && self.lane.preallocates {
             let _ = fallocate(&*self.file, FallocateFlags::KEEP_SIZE, offset, len);
         }
     }

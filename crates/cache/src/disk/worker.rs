@@ -121,6 +121,7 @@ impl Worker {
                 self.tick();
             }
         }
+        self.punch_later();
         self.commit();
         self.directory.close();
     }
@@ -153,6 +154,7 @@ impl Worker {
                 }
             },
             Job::Settle(done) => {
+                self.punch_later();
                 self.commit();
                 let _ = done.send(());
             }
@@ -217,6 +219,7 @@ impl Worker {
         }
         let space = self.directory.space();
         if !space.fits(bytes) {
+            self.punch_later();
             let ahead = AHEAD.min(space.held / 16);
             self.evict(space.excess(bytes + ahead));
         }
@@ -283,6 +286,16 @@ impl Worker {
         }
     }
 
+    /// Punches what somebody was reading before and nobody does now.
+    fn punch_later(&mut self) {
+        if self.directory.lane.is_failed() {
+            return;
+        }
+        for (entry, chunk) in std::mem::take(&mut self.later) {
+            self.punch(entry, chunk);
+        }
+    }
+
     /// Puts everything into the index.
     fn commit(&mut self) {
         self.since = None;
@@ -313,9 +326,7 @@ impl Worker {
         if self.directory.lane.is_failed() {
             return self.directory.close();
         }
-        for (entry, chunk) in std::mem::take(&mut self.later) {
-            self.punch(entry, chunk);
-        }
+        self.punch_later();
         if self.since.is_some_and(|since| since.elapsed() >= BEHIND) {
             self.commit();
         }
@@ -384,4 +395,55 @@ pub(super) fn start(
     })?;
     let worker = Worker::new(directory, expire, syncing);
     std::thread::Builder::new().name("cache".to_owned()).spawn(move || worker.run(&jobs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{DirectoryOptions, DiskCache, DiskOptions, Filling, Floor};
+
+    /// The space of what is evicted while somebody reads it is given back when that ends, and not only at some later time.
+    #[test]
+    fn what_was_evicted_under_a_reader_takes_no_space_after_it_has_stopped() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("cache");
+        let open = || {
+            DiskCache::open(&DiskOptions {
+                directories: vec![DirectoryOptions { path: path.clone(), limit: None }],
+                floor: Floor::Bytes(0),
+                expire: None,
+                queue: 4 << 20,
+                index_memory: 1 << 20,
+            })
+        };
+        let key = Key::File(headrace_layout::InodeNo(7));
+        let bytes = bytes::Bytes::from(vec![7; 1 << 20]);
+        let len = bytes.len() as u64;
+        let settle = |cache: &DiskCache| assert!(cache.settle(Duration::from_secs(10)));
+        let files = || {
+            let shards = std::fs::read_dir(path.join("data")).unwrap().flatten();
+            let files = shards.flat_map(|shard| std::fs::read_dir(shard.path()).unwrap().flatten());
+            files.map(|file| file.path()).collect::<Vec<_>>()
+        };
+        for stops in [false, true] {
+            let cache = open();
+            let entry = cache.find_or_make(key).unwrap();
+            let mut filling = Filling::new(Arc::clone(&entry), 0, vec![(0, 1)], Some(len));
+            filling.push(&bytes);
+            drop(filling);
+            settle(&cache);
+            let hit = entry.find(0..len, &|_| Some(1)).unwrap();
+            assert_eq!(entry.cool(), len);
+            settle(&cache);
+            assert_eq!(files().len(), 1, "it is there for who reads it");
+            assert!(std::fs::read(&files()[0]).unwrap() == bytes);
+            drop((hit, entry));
+            if stops {
+                drop(cache);
+            } else {
+                settle(&cache);
+            }
+            assert!(files().is_empty(), "stopped: {stops}");
+        }
+    }
 }

@@ -125,20 +125,27 @@ impl Reads {
         }
     }
 
-    fn answer(&mut self, now: Duration, request: RequestId) {
-        let Some(Pending { file, range, random, .. }) = self.pending.remove(&request) else { return };
-        if random {
-            self.rent_paid(now, file);
+    /// A read is answered or has failed.
+    fn waits_no_longer(&mut self, now: Duration, request: RequestId) -> Option<Pending> {
+        let pending = self.pending.remove(&request)?;
+        if pending.is_random() {
+            self.rent_paid(now, pending.file);
         }
+        let stream = pending.stream.filter(|_| pending.waited);
+        if let Some(ahead) = stream.and_then(|stream| self.ahead(pending.file, stream)) {
+            ahead.waiting = ahead.waiting.saturating_sub(1);
+        }
+        Some(pending)
+    }
+
+    fn answer(&mut self, now: Duration, request: RequestId) {
+        let Some(Pending { file, range, .. }) = self.waits_no_longer(now, request) else { return };
         self.actions.push_back(Action::Answer { request });
         self.lent.insert(request, Lent { file, range });
     }
 
     fn fail(&mut self, now: Duration, request: RequestId) {
-        let Some(Pending { file, range, random, .. }) = self.pending.remove(&request) else { return };
-        if random {
-            self.rent_paid(now, file);
-        }
+        let Some(Pending { file, range, .. }) = self.waits_no_longer(now, request) else { return };
         self.actions.push_back(Action::Fail { request });
         self.leave(request, file, &range, false);
     }

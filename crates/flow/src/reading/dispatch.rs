@@ -109,7 +109,10 @@ impl Reads {
         let edge = ahead.edge;
         let part = state.place(stream).map_or(part, |place| self.part_of(&place, part));
         let Some(state) = self.files.get_mut(&file) else { return Turn::Nothing };
-        let Some(range) = state.next_ahead(stream, part) else { return Turn::Nothing };
+        let Some(range) = state.next_ahead(stream, part) else {
+            state.falls_short(stream);
+            return Turn::Nothing;
+        };
         let len = range.end - range.start;
         if !self.may_send_ahead(len) {
             if let Some(ahead) = self.ahead(file, stream) {
@@ -170,7 +173,7 @@ impl Reads {
         self.actions.push_back(Action::Fetch { fetch, file, range, hedge_of, ahead });
     }
 
-    fn ahead(&mut self, file: FileId, stream: StreamId) -> Option<&mut super::file::Ahead> {
+    pub(super) fn ahead(&mut self, file: FileId, stream: StreamId) -> Option<&mut super::file::Ahead> {
         self.files.get_mut(&file)?.ahead.get_mut(&stream)
     }
 }

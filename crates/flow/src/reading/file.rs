@@ -22,6 +22,10 @@ pub(super) struct Ahead {
     pub held: u64,
     /// Its fetches under way.
     pub in_flight: usize,
+    /// Reads of it that wait.
+    pub waiting: usize,
+    /// While one did, more could have been sent and the window was too small for it.
+    pub short: bool,
     /// Bytes that it may still ask for in this turn.
     pub deficit: i64,
     /// Whether it waits for a turn.
@@ -77,6 +81,8 @@ impl File {
             edge: reader,
             held: 0,
             in_flight: 0,
+            waiting: 0,
+            short: false,
             deficit: 0,
             queued: false,
         }))
@@ -122,6 +128,15 @@ impl File {
     pub(super) fn has_room(&self, id: StreamId, ahead: &Ahead) -> bool {
         let stream = self.streams.get(id).filter(|stream| stream.confirmed);
         stream.is_some_and(|stream| stream.pattern.ahead(stream.reader, ahead.edge) < ahead.window.bytes())
+    }
+
+    /// More could be sent ahead of a stream and is not: if its reader waits and its window is full, it is too small for the disorder in which parts
+    /// come.
+    pub(super) fn falls_short(&mut self, id: StreamId) {
+        let full = self.ahead.get(&id).is_some_and(|ahead| ahead.waiting > 0 && !self.has_room(id, ahead));
+        if let Some(ahead) = self.ahead.get_mut(&id).filter(|_| full) {
+            ahead.short = true;
+        }
     }
 
     /// The next range to fetch ahead of a stream, if its window has room: what is there or on its way already is passed over.

@@ -42,8 +42,15 @@ pub(super) struct Pending {
     pub stream: Option<StreamId>,
     /// Parts that it waits for.
     pub waits: usize,
+    /// Not all of it was there when it came.
+    pub waited: bool,
+}
+
+impl Pending {
     /// Nothing of it was on its way for a stream when it came.
-    pub random: bool,
+    pub fn is_random(&self) -> bool {
+        self.waited && self.stream.is_none()
+    }
 }
 
 /// A read that is answered, but whose bytes nobody has taken yet: they still count.
@@ -207,7 +214,7 @@ impl Reads {
             reader.waits
         });
         if placed.confirmed {
-            let most = self.most_ahead(part);
+            let (most, enough) = (self.most_ahead(part), self.enough_ahead(part));
             let fetch = self.endpoint.duration(part).unwrap_or(Duration::ZERO).max(self.endpoint.lately());
             let bytes = range.end - range.start;
             let (window, fixed) = (self.tuning.window, self.tuning.fixed);
@@ -232,6 +239,8 @@ impl Reads {
                             fetch,
                             part,
                             most,
+                            enough,
+                            short: std::mem::take(&mut ahead.short),
                             known,
                         });
                     }
@@ -240,11 +249,14 @@ impl Reads {
         }
         self.passed(now, file, placed.stream);
         let stream = placed.confirmed.then_some(placed.stream);
-        let random = ready_for.is_none() && !placed.confirmed;
-        if random {
+        let waited = ready_for.is_none();
+        if waited && stream.is_none() {
             self.pay_rent(now, file, &range);
         }
-        self.pending.insert(request, Pending { file, range, stream, waits: 0, random });
+        if let Some(ahead) = stream.filter(|_| waited).and_then(|stream| self.ahead(file, stream)) {
+            ahead.waiting += 1;
+        }
+        self.pending.insert(request, Pending { file, range, stream, waits: 0, waited });
         // What is there is answered, though others wait for memory.
         if ready_for.is_some() {
             self.admit_one(now, request);

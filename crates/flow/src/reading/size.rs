@@ -86,11 +86,17 @@ impl Reads {
 
     /// More than this ahead of one stream is of no use, bytes.
     pub(super) fn most_ahead(&self, part: u64) -> u64 {
+        self.times_in_flight(self.tuning.windows_in_flight, part)
+    }
+
+    /// So much ahead of one stream is enough where parts come in about the order in which they were sent, bytes.
+    pub(super) fn enough_ahead(&self, part: u64) -> u64 {
+        self.times_in_flight(self.tuning.windows_in_order, part)
+    }
+
+    fn times_in_flight(&self, times: u64, part: u64) -> u64 {
         let flying = self.allowed() as u64 * part;
-        self.limits.memory.min(
-            flying
-                .saturating_mul(self.tuning.windows_in_flight.max(1))
-                .max(part.saturating_mul(self.tuning.parts_per_window)),
-        )
+        let several = part.saturating_mul(self.tuning.parts_per_window);
+        self.limits.memory.min(flying.saturating_mul(times.max(1)).max(several))
     }
 }

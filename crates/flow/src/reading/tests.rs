@@ -1,5 +1,6 @@
 //! Reads in small closed worlds: whatever happens, every read is answered with bytes that are there, and memory is kept to.
 
+mod disorder;
 mod hung;
 mod runs;
 mod size;

@@ -33,7 +33,9 @@ pub struct Tuning {
     pub parts_before: u64,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
-    /// A window is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
+    /// A window is up to so many times what may be in flight where parts come about in the order in which they were sent ...
+    pub windows_in_order: u64,
+    /// ... and larger when it was full while its reader waited and more could have been sent. It is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
     pub windows_in_flight: u64,
     /// A stream may hold so many times the memory that is free, so that some is always left for others (Choudhury and Hahne,
     /// "Dynamic queue length thresholds for shared-memory packet switches", 1998).
@@ -95,6 +97,7 @@ impl Default for Tuning {
             part_least_time: Duration::from_millis(10),
             parts_before: 8,
             parts_per_window: 4,
+            windows_in_order: 3,
             windows_in_flight: 16,
             share: 4,
             reserve: 16,

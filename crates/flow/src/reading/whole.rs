@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::file::File;
 use super::part::Part;
-use super::reads::{Flight, Reads};
+use super::reads::{Flight, Pending, Reads};
 use super::types::{FetchId, FileId, Kept};
 use crate::order::Mode;
 
@@ -258,7 +258,7 @@ impl Reads {
     pub(super) fn land(&mut self, fetch: FetchId) -> Option<Flight> {
         let flight = self.flights.remove(&fetch)?;
         if flight.bought {
-            let idle = !self.pending.values().any(|pending| pending.random);
+            let idle = !self.pending.values().any(Pending::is_random);
             self.scavenger.landed(idle, self.allowed());
         }
         Some(flight)

@@ -43,6 +43,10 @@ pub struct Read {
     pub part: u64,
     /// More than this is of no use, bytes: what may be in flight, or what memory there is.
     pub most: u64,
+    /// This is enough where parts come about in the order in which they were sent, bytes.
+    pub enough: u64,
+    /// Since the last read the window was full while the reader waited and more could have been sent.
+    pub short: bool,
     /// See [`Window::widen`]; zero if nothing is known.
     pub known: u64,
 }
@@ -60,6 +64,8 @@ pub struct Window {
     first: bool,
     /// Bytes read in this round.
     read: u64,
+    /// In this round it was full while the reader waited and more could have been sent.
+    short: bool,
     /// Waits of the reader up to this round.
     waits: u64,
     least_ready: Duration,
@@ -77,6 +83,7 @@ impl Window {
             widened: false,
             first: true,
             read: 0,
+            short: false,
             waits: 0,
             least_ready: Duration::MAX,
             hungry: 0,
@@ -102,6 +109,7 @@ impl Window {
     pub fn read(&mut self, read: &Read) {
         self.least_ready = self.least_ready.min(read.ready_for);
         self.read = self.read.saturating_add(read.bytes);
+        self.short |= read.short;
         if self.read >= self.bytes {
             self.end_round(read);
         }
@@ -124,14 +132,15 @@ impl Window {
             self.hungry += 1;
             self.growing |= self.hungry > self.tuning.hungry_rounds;
             let more = if self.growing { self.bytes.saturating_mul(self.tuning.grow) } else { step };
-            self.bytes = self.bytes.saturating_add(more);
+            let most = if self.short { u64::MAX } else { read.enough.max(self.bytes) };
+            self.bytes = self.bytes.saturating_add(more).min(most);
         } else {
             (self.growing, self.hungry) = (false, 0);
             if self.least_ready > idle {
                 self.bytes -= step;
             }
         }
-        self.first = false;
+        (self.first, self.short) = (false, false);
         (self.read, self.waits, self.least_ready) = (0, read.waits, Duration::MAX);
     }
 }
@@ -148,7 +157,18 @@ mod tests {
     fn read(ready_for: Option<Duration>, waits: &mut u64) -> Read {
         *waits += u64::from(ready_for.is_none());
         let ready_for = ready_for.unwrap_or_default();
-        Read { bytes: PART, ready_for, waits: *waits, fetch: FETCH, part: PART, most: 1 << 40, known: 0 }
+        let (most, enough) = (1 << 40, 1 << 40);
+        Read {
+            bytes: PART,
+            ready_for,
+            waits: *waits,
+            fetch: FETCH,
+            part: PART,
+            most,
+            enough,
+            short: false,
+            known: 0,
+        }
     }
 
     fn round(window: &mut Window, ready_for: Option<Duration>) {
@@ -218,13 +238,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_within_its_bounds(reads in proptest::collection::vec((0u64..1 << 24, any::<u32>(), any::<bool>(), 1u64..1 << 22, 0u64..1 << 28, 0u64..1 << 30), 1..200)) {
+        fn it_keeps_within_its_bounds(reads in proptest::collection::vec((0u64..1 << 24, any::<u32>(), any::<(bool, bool)>(), 1u64..1 << 22, (0u64..1 << 28, 0u64..1 << 28), 0u64..1 << 30), 1..200)) {
             let mut window = Window::new(Tuning::default(), PART);
             let mut waits = 0;
-            for (bytes, nanos, waited, part, most, known) in reads {
+            for (bytes, nanos, (waited, short), part, (most, enough), known) in reads {
                 waits += u64::from(waited);
                 let ready_for = Duration::from_nanos(nanos.into());
-                window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part, most, known });
+                window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part, most, enough, short, known });
                 prop_assert!(window.bytes() <= most);
                 prop_assert!(window.bytes() >= most.min(2 * part));
             }

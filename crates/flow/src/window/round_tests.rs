@@ -13,18 +13,27 @@ struct Reader {
     window: Window,
     waits: u64,
     most: u64,
+    enough: u64,
+    short: bool,
 }
 
 impl Reader {
     fn new() -> Reader {
-        Reader { window: Window::new(Tuning::default(), PART), waits: 0, most: 1 << 40 }
+        Reader {
+            window: Window::new(Tuning::default(), PART),
+            waits: 0,
+            most: 1 << 40,
+            enough: 1 << 40,
+            short: false,
+        }
     }
 
     fn read(&mut self, bytes: u64, ready_for: Option<Duration>) {
         self.waits += u64::from(ready_for.is_none());
         let ready_for = ready_for.unwrap_or_default();
-        let (waits, most) = (self.waits, self.most);
-        self.window.read(&Read { bytes, ready_for, waits, fetch: FETCH, part: PART, most, known: 0 });
+        let Reader { waits, most, enough, short, .. } = *self;
+        let read = Read { bytes, ready_for, waits, fetch: FETCH, part: PART, most, enough, short, known: 0 };
+        self.window.read(&read);
     }
 
     /// All of a round in one read.
@@ -102,4 +111,21 @@ fn it_is_never_less_than_two_parts_nor_more_than_is_of_use() {
     reader.most = PART;
     reader.read(1, Some(RIGHT));
     assert_eq!(reader.window.bytes(), PART, "at once");
+}
+
+#[test]
+fn beyond_what_is_enough_it_grows_when_it_was_too_small_for_what_could_have_been_sent() {
+    let mut reader = Reader::settled();
+    reader.enough = 140 * PART;
+    assert_eq!(reader.round(None), 140 * PART);
+    assert_eq!(reader.round(None), 140 * PART, "who waits for other reasons waits as long with a larger one");
+    reader.short = true;
+    reader.read(PART, None);
+    reader.short = false;
+    assert_eq!(reader.round(None), 560 * PART, "that was a read ago, and the third round in a row");
+    assert_eq!(reader.round(None), 560 * PART, "it was in that round and in no other");
+    reader.enough = 10 * PART;
+    assert_eq!(reader.round(None), 560 * PART, "what it has it keeps");
+    reader.short = true;
+    assert_eq!(reader.round(Some(RIGHT)), 560 * PART, "nobody waited");
 }

@@ -135,6 +135,7 @@ pub const CONSTANTS: &[Constant] = constants![
     part_least_time,
     parts_before,
     parts_per_window,
+    windows_in_order,
     windows_in_flight,
     share,
     reserve,

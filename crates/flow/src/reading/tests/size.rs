@@ -244,8 +244,10 @@ fn a_fetch_is_as_small_as_four_checksums_cover_where_memory_is_tiny_and_never_ab
 fn ahead_of_a_stream_are_a_few_times_what_may_be_in_flight_or_the_parts_of_a_window_as_far_as_memory_goes() {
     let ahead = |windows_in_flight, fetches, memory| {
         let fixed = Some(Fixed { window: MIB, fetches, part: MIB });
-        let tuning = Tuning { fixed, windows_in_flight, ..Tuning::default() };
-        Reads::new(tuning, Limits { memory, ..VAST }).most_ahead(3 * MIB) / MIB
+        let tuning = Tuning { fixed, windows_in_flight, windows_in_order: 7, ..Tuning::default() };
+        let reads = Reads::new(tuning, Limits { memory, ..VAST });
+        assert_eq!(reads.enough_ahead(MIB), memory.min(7 * fetches as u64 * MIB));
+        reads.most_ahead(3 * MIB) / MIB
     };
     assert_eq!(ahead(8, 16, 1 << 50), 8 * 16 * 3);
     assert_eq!(ahead(5, 2, 1 << 50), 5 * 2 * 3);

@@ -228,3 +228,27 @@ fn a_fetch_that_has_ended_does_not_count_among_those_that_stream() {
     told.endpoint.finished(told.now, all[2]);
     assert_eq!(told.endpoint.streaming, 0);
 }
+
+#[test]
+fn what_is_in_flight_is_as_large_as_what_was_asked_for_on_an_average() {
+    let mut told = Told::new(Tuning::default());
+    let all: Vec<FetchId> = [MB, 2 * MB, 6 * MB].iter().map(|bytes| told.send(*bytes)).collect();
+    told.bytes(MS, all[0], 0);
+    assert_eq!(told.endpoint.limit.flying, 3e6);
+    told.endpoint.finished(told.now, all[2]);
+    told.bytes(MS, all[0], KB);
+    assert_eq!(told.endpoint.limit.flying, 1.5e6, "whatever of it has come");
+}
+
+#[test]
+fn it_is_searched_how_many_are_needed_until_more_bring_nothing() {
+    let mut told = Told::new(Tuning::default());
+    assert!(told.endpoint.searches());
+    let found = (0..200).any(|_| {
+        // Sixteen bring as much as eight.
+        let at_once = told.endpoint.allowed();
+        told.fetches(at_once, MS * 10 * at_once as u32, MB);
+        !told.endpoint.searches()
+    });
+    assert!(found, "{}", told.endpoint.allowed());
+}

@@ -2,6 +2,7 @@
 
 mod disorder;
 mod hung;
+mod pacing;
 mod runs;
 mod size;
 mod whole;

@@ -20,6 +20,8 @@
 mod judge;
 #[cfg(test)]
 mod judge_tests;
+#[cfg(test)]
+mod queue_tests;
 mod recalled;
 #[cfg(test)]
 mod recalled_tests;
@@ -113,7 +115,7 @@ pub struct Limit {
     /// Bytes per second that were delivered at best lately, and bytes of a fetch.
     best: Option<(f64, f64)>,
     /// Mean bytes of those in flight.
-    flying: f64,
+    pub(super) flying: f64,
     refused: Option<Refused>,
     /// Fetches that ended well since the last refusal.
     since_refused: u32,

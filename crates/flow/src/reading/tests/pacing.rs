@@ -39,6 +39,21 @@ fn they_are_sent_one_after_the_other() {
     assert!(most <= Some(&3), "{most:?} at once");
 }
 
+/// Nobody sees how so little comes.
+#[test]
+fn what_comes_soon_is_sent_at_once() {
+    let mut world = World::new(256 * MIB, Duration::from_millis(1), 200_000_000);
+    let limits = Limits { memory: 256 * MIB, request_max: MIB, requests: 4 };
+    world.reads = Reads::new(Tuning::default(), limits);
+    world.open(1, 4096 * MIB);
+    for at in 0..4096 {
+        let request = world.ask(1, at * MIB..(at + 1) * MIB);
+        world.until_answered(request);
+        assert_eq!(world.reads.pace.wake_at(), None);
+    }
+    assert!(!world.reads.endpoint.searches() && world.reads.endpoint.bandwidth().is_some());
+}
+
 #[test]
 fn several_that_are_in_flight_are_no_larger_than_what_all_of_them_bring_soon() {
     let world = found(8);

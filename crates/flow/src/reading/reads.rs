@@ -225,8 +225,8 @@ impl Reads {
                 self.followed += (state.ahead.len() - before) as u64;
             }
             let known = self.known_window(part);
-            let ahead = self.files.get_mut(&file).and_then(|state| state.ahead.get_mut(&placed.stream));
-            if let Some(ahead) = ahead {
+            if let Some(ahead) = self.ahead(file, placed.stream) {
+                ahead.waiting += usize::from(ready_for.is_none());
                 ahead.run = ahead.run.saturating_add(bytes);
                 let ready_for = ready_for.unwrap_or_default();
                 match fixed {
@@ -252,9 +252,6 @@ impl Reads {
         let waited = ready_for.is_none();
         if waited && stream.is_none() {
             self.pay_rent(now, file, &range);
-        }
-        if let Some(ahead) = stream.filter(|_| waited).and_then(|stream| self.ahead(file, stream)) {
-            ahead.waiting += 1;
         }
         self.pending.insert(request, Pending { file, range, stream, waits: 0, waited });
         // What is there is answered, though others wait for memory.

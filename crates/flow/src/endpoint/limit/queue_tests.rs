@@ -30,8 +30,7 @@ fn what_brought_nothing_says_nothing() {
 
 #[test]
 fn nothing_is_slower_than_no_time_at_all() {
-    let mut limit = Limit { baseline: known(0.0, 0.0), ..limit() };
-    limit.flying(SIZE);
+    let limit = Limit { baseline: known(0.0, 0.0), ..limit() };
     assert_eq!(slowdown(&limit, round(36.0, 1.0)), None);
 }
 

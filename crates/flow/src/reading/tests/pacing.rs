@@ -35,7 +35,6 @@ fn they_are_sent_one_after_the_other() {
         }
     }
     let most = sent.values().max();
-
     assert!(most <= Some(&3), "{most:?} at once");
 }
 
@@ -60,6 +59,5 @@ fn several_that_are_in_flight_are_no_larger_than_what_all_of_them_bring_soon() {
     let part = world.reads.part_size();
     let several = world.reads.part_of_several(part);
     let largest = world.flying.values().map(|(_, range, _)| range.end - range.start).max();
-
     assert!(several < part && largest <= Some(several), "{several} {part} {largest:?}");
 }

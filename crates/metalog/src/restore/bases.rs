@@ -61,7 +61,8 @@ impl Listing {
         self.log.is_empty() && self.snapshots.is_empty()
     }
 
-    /// The snapshots whose manifests can be read, the newest first. What is wrong with others is added to `damage`.
+    /// The snapshots whose manifests can be read, the newest first, of one place in the log the one that
+    /// [`decide`](crate::retain) keeps longest. What is wrong with others is added to `damage`.
     pub(super) async fn bases(
         &self,
         bucket: &Bucket,
@@ -87,7 +88,7 @@ impl Listing {
                 Err(detail) => damage.push(detail),
             }
         }
-        bases.sort_by_key(|base| std::cmp::Reverse((base.number, base.manifest.position())));
+        bases.sort_by_key(|base| std::cmp::Reverse((base.number, base.manifest.id)));
         Ok(bases)
     }
 
@@ -156,5 +157,66 @@ impl Base {
             return other();
         }
         Ok(Ok(Anchored { hash, object: Some(object) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use headrace_kv::Engine as _;
+    use headrace_kv::embedded::{EmbeddedEngine, EmbeddedOptions};
+    use headrace_layout::Codec;
+    use headrace_layout::superblock::Superblock;
+    use headrace_store::LocalStore;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::SiteRecord;
+    use crate::object::Anchor;
+    use crate::retain::Shelf;
+    use crate::ship::publish_initial;
+    use crate::snapshot::{complete, write_parts};
+
+    /// A snapshot whose manifest was written, but not acknowledged, is made once more of the same state. The owner then removes
+    /// all but one, while somebody may be restoring.
+    #[tokio::test]
+    async fn of_snapshots_of_one_state_the_one_that_stays_is_begun_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = Uuid::from_u128(7);
+        let codec = Codec::new(&Superblock::new(volume, "test", 0), None).unwrap();
+        let store = Arc::new(LocalStore::open(dir.path()).unwrap());
+        let bucket = Bucket::new(store, codec, volume, true);
+        let meta = dir.path().join("meta");
+        let options = EmbeddedOptions { log: true, map_size: 16 << 20, ..EmbeddedOptions::default() };
+        let engine = EmbeddedEngine::open(&meta, options).unwrap();
+        let last = engine
+            .transact(&mut |txn| {
+                txn.put(b"key", b"value");
+                Ok(())
+            })
+            .unwrap();
+        engine.durable(last).await.unwrap();
+        let writer = SiteRecord::open(dir.path()).unwrap().first_writer().unwrap();
+        publish_initial(&bucket, &engine, writer).await.unwrap();
+        let number = 0;
+        let log = bucket.get(Key::Log { number }).await.unwrap().unwrap();
+        let anchor = Anchor { number, hash: ObjectHash::of(&log) };
+        for random in [u64::MAX, 0, u64::MAX / 2] {
+            let id = SnapshotId { position: last, random };
+            let parts = write_parts(&bucket, id, engine.snapshot().unwrap(), 1024).await.unwrap();
+            complete(&bucket, parts, writer, 1, anchor).await.unwrap();
+        }
+        let mut damage = Vec::new();
+        let bases = Listing::read(&bucket).await.unwrap().bases(&bucket, &mut damage).await.unwrap();
+        assert_eq!((bases.len(), damage), (4, Vec::new()));
+        let mut shelf = Shelf::default();
+        shelf.read(&bucket, writer.epoch).await.unwrap();
+        let removed = shelf.removable(u64::MAX);
+        let stays = |base: &&Base| !removed.contains(&base.manifest.key());
+        let staying: Vec<_> = bases.iter().filter(stays).map(|base| base.manifest.id).collect();
+        assert_eq!(staying, [bases[0].manifest.id]);
+        assert_eq!(shelf.newest().unwrap().position, last);
+        engine.close().unwrap();
     }
 }

@@ -260,6 +260,9 @@ impl Reads {
         } else {
             self.admission.push_back(request);
         }
+        if let Some(state) = self.files.get(&file) {
+            self.runs.ended(state, &placed.evicted);
+        }
         for gone in placed.evicted {
             self.drop_stream(now, file, gone);
         }
@@ -371,6 +374,7 @@ impl Reads {
             .filter(|stream| last || stream.handle == handle.0)
             .map(|stream| stream.id)
             .collect();
+        self.runs.ended(state, &streams);
         for stream in streams {
             self.drop_stream(now, file, stream);
         }

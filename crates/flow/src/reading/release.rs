@@ -184,7 +184,6 @@ impl Reads {
     /// all over, some of whom may be taken for a stream for a while.
     pub(super) fn drop_stream(&mut self, now: Duration, file: FileId, stream: StreamId) {
         let Some(state) = self.files.get_mut(&file) else { return };
-        self.runs.ended(state, stream);
         state.streams.remove(stream);
         let bought = state.whole.was_bought();
         let of_it = state.parts.iter().filter(|part| part.stream == Some(stream));
@@ -213,7 +212,6 @@ impl Reads {
             || self.lent.values().any(|lent| lent.file == file);
         if !waiting && let Some(state) = self.files.remove(&file) {
             self.followed -= state.ahead.len() as u64;
-            state.ahead.keys().for_each(|stream| self.runs.ended(&state, *stream));
             self.wide -= u64::from(state.whole.wide);
             if state.together {
                 self.forget_together();

@@ -18,11 +18,22 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// A stream of a file ends.
-    pub fn ended(&mut self, file: &File, stream: StreamId) {
-        let Some(ahead) = file.ahead.get(&stream) else { return };
-        let times = if file.left(stream) == 0 { LONGER } else { 1 };
-        self.push(ahead.run.saturating_mul(times));
+    /// Streams of a file end, all at once.
+    pub fn ended(&mut self, file: &File, streams: &[StreamId]) {
+        for stream in streams {
+            let Some(ahead) = file.ahead.get(stream) else { continue };
+            // One that was lost among others was not read to its end.
+            let Some(of_it) = file.streams.get(*stream) else {
+                self.push(ahead.run);
+                continue;
+            };
+            if file.streams.iter().any(|other| of_it.goes_on_from(other)) {
+                continue;
+            }
+            let mut after = file.streams.iter().filter(|other| other.goes_on_from(of_it));
+            let to_end = file.left(*stream) == 0 || after.any(|other| file.left(other.id) == 0);
+            self.push(ahead.run.saturating_mul(if to_end { LONGER } else { 1 }));
+        }
     }
 
     fn push(&mut self, bytes: u64) {

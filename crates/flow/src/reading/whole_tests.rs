@@ -123,6 +123,25 @@ fn so_much_of_it_comes_as_has_been_paid_for() {
 }
 
 #[test]
+fn who_reads_on_and_waits_does_not_pay_for_all_of_it() {
+    let mut driven = open(1024 * MIB, 512);
+    for mib in 0..200 {
+        let request = driven.read(1, mib * MIB..(mib + 1) * MIB);
+        assert!(!driven.is_answered(request), "{mib}");
+        driven.pass(20 * MS);
+        let next = driven.flying.iter().find(|(_, (sent, _))| sent.range.start == mib * MIB);
+        let next = next.map(|(fetch, _)| *fetch).expect("it is on its way");
+        driven.finish(next);
+        driven.take(request);
+    }
+    let request = driven.read(1, 400 * MIB..400 * MIB + 4 * KIB);
+    arrive(&mut driven, 20 * MS, None);
+    driven.take(request);
+    rest(&mut driven);
+    assert_eq!(driven.reads.stats().whole, 0);
+}
+
+#[test]
 fn it_begins_after_half_as_many_regions_if_few_are_read_twice() {
     for (again, reads) in [(0, 8), (2, 10), (3, 15), (4, 20)] {
         let mut driven = open(256 * MIB, 64);

@@ -258,6 +258,13 @@ impl Streams {
 }
 
 impl Stream {
+    /// Whether this is where the reader of `other` goes on: what comes far out of order may be taken for a stream of its own, which that
+    /// one then comes up to.
+    pub fn goes_on_from(&self, other: &Stream) -> bool {
+        let forward = |stream: &Stream| stream.confirmed && stream.pattern == Pattern::Forward;
+        forward(self) && forward(other) && (self.origin..self.reader).contains(&other.reader)
+    }
+
     /// How far a read is from where this one would have it; `None` if it is on the wrong side altogether.
     fn distance(&self, range: &Range<u64>) -> Option<u64> {
         match self.pattern {

@@ -97,6 +97,24 @@ fn who_reads_short_files_to_their_ends_reads_longer_ones() {
     assert_eq!(expected(&world), 128);
 }
 
+/// The kernel's last requests of a file may overtake the others by so much that they are a stream to themselves.
+#[test]
+fn an_end_that_is_read_before_what_is_before_it_is_no_short_stream() {
+    let mut world = far();
+    for file in 1..=2 {
+        world.open(file, 64 * MIB);
+        let mut ask = |at: u64| {
+            let request = world.ask(file, at * MIB / 2..(at + 1) * MIB / 2);
+            world.until_answered(request);
+        };
+        (0..80).chain(122..128).chain(80..122).for_each(&mut ask);
+        world.reads.closed(world.now, HandleId(file));
+        world.act();
+    }
+    let run = world.reads.learned().map_or(0, |learned| learned.run / MIB);
+    assert!(run >= 8 * 60, "{run} MiB");
+}
+
 /// The first file in a world that was told this.
 fn first(mut world: World, learned: Option<Learned>) -> (Duration, u64, World) {
     if let Some(learned) = learned {

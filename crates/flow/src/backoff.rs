@@ -3,6 +3,9 @@
 //! Waits grow by "decorrelated jitter" (Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015): each wait is
 //! drawn between the base and three times the wait before it, up to a cap. Clients that failed together so do not come back
 //! together. There is no maximum number of attempts: the deadline rules.
+//!
+//! Nor does anybody wait for much longer than half of the time for which it has failed: who asks again that late finds out late that the
+//! trouble is over, and a reader may wait for nothing else.
 
 use std::time::Duration;
 
@@ -50,6 +53,16 @@ impl Default for Policy {
     }
 }
 
+/// A wait is up to so many times as long as the one before it.
+const TIMES: u32 = 3;
+
+impl Policy {
+    /// The longest wait of an operation that has failed for so long.
+    fn longest(&self, failed_for: Duration) -> Duration {
+        self.cap.min((failed_for / 2).max(self.throttled_base.saturating_mul(TIMES)))
+    }
+}
+
 /// The retry state of one operation.
 #[derive(Debug, Clone)]
 pub struct Backoff {
@@ -75,7 +88,8 @@ impl Backoff {
             Failure::Throttled => self.policy.throttled_base,
         };
         let low = base.min(self.policy.cap);
-        let high = self.previous.max(low).saturating_mul(3).clamp(low, self.policy.cap);
+        let longest = self.policy.longest(now);
+        let high = self.previous.max(low).saturating_mul(TIMES).clamp(low, longest.max(low));
         let own = self.random.between(low, high);
         self.previous = own;
         // Sleeping up to the deadline only to fail would help nobody: leave at least as much time as is slept.
@@ -230,23 +244,26 @@ mod tests {
         for (failure, base) in
             [(Failure::Transient, policy.base), (Failure::Throttled, policy.throttled_base)]
         {
-            let mut mean = [Duration::ZERO; 12];
+            let mut mean = [Duration::ZERO; 20];
             for seed in 0..200 {
                 let mut backoff = Backoff::new(policy, seed);
-                let mut most = base;
+                let (mut most, mut now) = (base, Duration::ZERO);
                 for slot in &mut mean {
-                    let Decision::Wait(wait) = backoff.failed(Duration::ZERO, failure, None) else {
+                    let Decision::Wait(wait) = backoff.failed(now, failure, None) else {
                         panic!("there is time")
                     };
                     most = (most * 3).min(policy.cap);
                     assert!(wait >= base && wait <= most, "{wait:?} of {base:?} to {most:?}");
+                    let soon = (now / 2).max(policy.throttled_base * 3);
+                    assert!(wait <= soon, "{wait:?} after {now:?}");
                     *slot += wait / 200;
+                    now += wait;
                 }
-                assert_eq!(backoff.failures(), 12);
+                assert_eq!(backoff.failures(), 20);
             }
             assert!(mean[0] > base && mean[0] < base * 3, "{:?}", mean[0]);
-            assert!(mean[1] > mean[0].mul_f64(1.3), "{mean:?}");
-            assert!(mean[11] > policy.cap / 4, "{mean:?}");
+            assert!(mean[6] > mean[0].mul_f64(1.5), "{mean:?}");
+            assert!(mean[19] > policy.cap / 4, "{mean:?}");
         }
     }
 

@@ -40,7 +40,7 @@ enum Attempt {
 
 /// Ships until it is dropped. Tries for ever: what waits is on disk, and those who wait are answered elsewhere.
 pub(crate) async fn run(shared: &Arc<Shared>) {
-    let mut shipper = Shipper { shared, unsent: None, retry: None, backoff: new_backoff() };
+    let mut shipper = Shipper { shared, unsent: None, retry: None, failing: None, backoff: new_backoff() };
     loop {
         if shared.keeper.state() == LeaseState::Fenced {
             return std::future::pending().await;
@@ -71,6 +71,8 @@ struct Shipper<'s> {
     unsent: Option<Prepared>,
     /// When the attempt that failed may be repeated.
     retry: Option<Instant>,
+    /// Since when all attempts have failed.
+    failing: Option<Instant>,
     backoff: Backoff,
 }
 
@@ -84,7 +86,7 @@ impl Shipper<'_> {
             Attempt::Done => {
                 if self.retry.take().is_some() {
                     tracing::info!("the store takes the metadata log again");
-                    self.backoff = new_backoff();
+                    (self.failing, self.backoff) = (None, new_backoff());
                 }
             }
             // Looked at again soon; an event may come first.
@@ -94,7 +96,8 @@ impl Shipper<'_> {
                     tracing::warn!(%error, "cannot ship the metadata log; it is kept here and tried again");
                 }
                 self.shared.state.lock().ship_error = Some(error);
-                let wait = match self.backoff.failed(Duration::ZERO, Failure::Transient, None) {
+                let failed_for = self.failing.get_or_insert_with(Instant::now).elapsed();
+                let wait = match self.backoff.failed(failed_for, Failure::Transient, None) {
                     Decision::Wait(wait) => wait,
                     Decision::GiveUp => MAX_WAIT,
                 };

@@ -364,3 +364,23 @@ fn the_steps_of_few_handles_are_known() {
         }
     }
 }
+
+#[test]
+fn only_who_reads_forward_is_gone_on_from() {
+    let mut reader = Reader::new(256);
+    let mut read = |handle: u64, at: u64, len: u64, pieces: &[u64]| {
+        let placed = pieces.iter().map(|piece| reader.read(handle, at * MIB + piece * len, len).stream);
+        placed.last().expect("a piece")
+    };
+    let all: Vec<u64> = (0..24).collect();
+    let long = read(1, 0, MIB, &all);
+    // Behind it, where it has been: one that follows it, one that goes backward, and a single read.
+    let follows = read(2, 4, 4 * KIB, &[0, 1, 2]);
+    let backward = read(3, 10, 4 * KIB, &[2, 1, 0]);
+    let single = read(4, 16, 4 * KIB, &[0]);
+    let goes_on = |from: StreamId| {
+        let (long, other) = reader.streams.get(long).zip(reader.streams.get(from)).expect("they are there");
+        long.goes_on_from(other)
+    };
+    assert_eq!([follows, backward, single, long].map(goes_on), [true, false, false, false]);
+}

@@ -260,10 +260,10 @@ impl Reads {
         } else {
             self.admission.push_back(request);
         }
-        if let Some(state) = self.files.get(&file) {
-            self.runs.ended(state, &placed.evicted);
-        }
         for gone in placed.evicted {
+            if let Some(state) = self.files.get(&file) {
+                self.runs.ended(state, &[gone]);
+            }
             self.drop_stream(now, file, gone);
         }
         if placed.confirmed {

@@ -89,9 +89,9 @@ impl Shelf {
 
     /// The newest snapshot that a restore can begin with.
     pub(crate) fn newest(&self) -> Option<Known> {
-        let complete = |id: &&SnapshotId| matches!(self.kept(**id), Kept::Complete { .. });
-        let known = self.known.keys().filter(complete).filter_map(|id| self.known.get(id));
-        known.max_by_key(|known| (known.number, known.position)).cloned()
+        let complete = |(id, _): &(&SnapshotId, &Known)| matches!(self.kept(**id), Kept::Complete { .. });
+        let newest = self.known.iter().filter(complete).max_by_key(|(id, known)| (known.number, **id));
+        newest.map(|(_, known)| known.clone())
     }
 
     /// Number and bytes of the log objects after `number` up to `last`.

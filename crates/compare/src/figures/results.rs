@@ -127,6 +127,14 @@ impl<P: PartName> Results<P> {
         let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
         self.samples.iter().filter(here).filter_map(|one| one.values.get(name).copied()).collect()
     }
+
+    /// The same by repetition: those of one were measured within minutes, and may be compared where the machine differs from hour to hour. Of
+    /// several in one repetition the last counts.
+    pub fn repeated(&self, part: P, row: &str, contender: &str, name: &str) -> BTreeMap<u32, f64> {
+        let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
+        let found = self.samples.iter().filter(here);
+        found.filter_map(|one| Some((one.repetition, *one.values.get(name)?))).collect()
+    }
 }
 
 fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -172,6 +180,7 @@ mod tests {
         assert_eq!((got.min, got.median, got.max, got.samples), (1.0, 2.0, 3.0, 2));
         assert_eq!(one.rows(Part::Matrix), ["a", "b"]);
         assert_eq!(one.contenders(Part::Matrix, "a"), ["x", "y"]);
+        assert_eq!(one.repeated(Part::Matrix, "a", "x", "rate"), BTreeMap::from([(0, 1.0), (1, 3.0)]));
         assert!(one.not_measured.is_empty());
         assert_eq!(one.samples.last().map(|last| last.repetition), Some(1));
         let text = serde_json::to_string(&one).unwrap();

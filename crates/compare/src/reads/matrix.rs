@@ -109,27 +109,50 @@ fn finalists(results: &Results, part: Part, row: &str) -> Vec<String> {
     all.into_iter().take(FINALISTS).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// A setting by hand and what it reached.
+/// A setting by hand, what it reached, and how much of that the default did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ByHand<'r> {
     pub setting: &'r str,
     pub rate: Spread,
     pub steady: Option<Spread>,
+    /// [`RATE`] of the default as a part of this one's, of each repetition.
+    pub whole: Option<Spread>,
+    /// The same of [`STEADY`].
+    pub half: Option<Spread>,
+    /// [`RATE`] of [`AGAIN`] as a part of this one's.
+    pub before: Option<Spread>,
 }
 
-/// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide. One that was measured again was
-/// chosen for how it did the first time, the luck of which says nothing of the setting: what counts is how it did since then.
+/// The best fixed setting of a cell: of those that were measured most often, so that luck does not decide, the one of which the default
+/// reaches least within a repetition, since rates of different hours differ by more than settings do. One that was measured again was chosen
+/// for how it did the first time, the luck of which says nothing of the setting: what counts is how it did since then.
 pub fn best<'r>(results: &'r Results, part: Part, row: &str) -> Option<ByHand<'r>> {
-    let values = |setting: &str, name: &str| results.values(part, row, setting, name);
+    let values = |contender: &str, name: &str| results.repeated(part, row, contender, name);
     let mut hands = results.contenders(part, row);
     hands.retain(|contender| is_by_hand(contender));
     let most = hands.iter().map(|setting| values(setting, RATE).len()).max()?;
     hands.retain(|setting| values(setting, RATE).len() == most);
     let of = |setting: &'r str| {
-        let value = |name: &str| Spread::of(values(setting, name).into_iter().skip(usize::from(most > 1)));
-        Some(ByHand { setting, rate: value(RATE)?, steady: value(STEADY) })
+        let since =
+            |name| values(setting, name).into_iter().skip(usize::from(most > 1)).collect::<BTreeMap<_, _>>();
+        let (rate, steady) = (since(RATE), since(STEADY));
+        let part_of = |all: &BTreeMap<u32, f64>, contender, name| {
+            let reached = values(contender, name);
+            Spread::of(all.iter().filter_map(|(repetition, rate)| Some(reached.get(repetition)? / rate)))
+        };
+        Some(ByHand {
+            setting,
+            rate: Spread::of(rate.values().copied())?,
+            steady: Spread::of(steady.values().copied()),
+            whole: part_of(&rate, DEFAULT, RATE),
+            half: part_of(&steady, DEFAULT, STEADY),
+            before: part_of(&rate, AGAIN, RATE),
+        })
     };
-    hands.into_iter().filter_map(of).max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))
+    // What has no default beside it is compared by its rate, after all that have.
+    let least = |by: &ByHand<'_>| by.whole.map_or(f64::INFINITY, |whole| whole.median);
+    let found = hands.into_iter().filter_map(of);
+    found.min_by(|a, b| least(a).total_cmp(&least(b)).then(b.rate.median.total_cmp(&a.rate.median)))
 }
 
 #[cfg(test)]
@@ -137,41 +160,60 @@ mod tests {
     use super::*;
     use crate::figures::results::Sample;
 
-    fn sample(contender: &str, value: f64) -> Sample<Part> {
+    fn sample(repetition: u32, contender: &str, value: f64) -> Sample<Part> {
         Sample {
             part: Part::Matrix,
             row: "r".into(),
             contender: contender.into(),
-            repetition: 0,
+            repetition,
             failed: None,
             values: BTreeMap::from([(RATE.to_owned(), value)]),
             series: Vec::new(),
         }
     }
 
+    fn found(results: &Results) -> Option<(&str, f64, Option<f64>)> {
+        let by = best(results, Part::Matrix, "r")?;
+        Some((by.setting, by.rate.median, by.whole.map(|whole| whole.median)))
+    }
+
     #[test]
     fn only_the_best_are_measured_again_and_luck_does_not_win() {
         let mut results = Results::now();
         results.samples = vec![
-            sample("a", 5.0),
-            sample(DEFAULT, 99.0),
-            sample(AGAIN, 99.0),
-            sample("b", 9.0),
-            sample("c", 7.0),
-            sample("d", 1.0),
+            sample(0, "a", 5.0),
+            sample(0, DEFAULT, 9.0),
+            sample(0, AGAIN, 99.0),
+            sample(0, "b", 9.0),
+            sample(0, "c", 7.0),
+            sample(0, "d", 1.0),
         ];
         assert_eq!(finalists(&results, Part::Matrix, "r"), ["b", "c"]);
-        let found = |results: &Results| {
-            best(results, Part::Matrix, "r").map(|by| (by.setting.to_owned(), by.rate.median))
-        };
-        assert_eq!(found(&results), Some(("b".to_owned(), 9.0)));
-        results.samples.extend([sample("c", 6.0), sample("b", 5.0)]);
-        assert_eq!(found(&results), Some(("c".to_owned(), 6.0)), "the first time chose them and no more");
-        results.samples.extend([sample("c", 4.0), sample("b", 5.2)]);
-        assert_eq!(found(&results), Some(("b".to_owned(), 5.1)));
-        results.samples.push(sample("a", 50.0));
-        assert_eq!(found(&results), Some(("b".to_owned(), 5.1)), "once more than chosen is not often");
+        assert_eq!(found(&results), Some(("b", 9.0, Some(1.0))));
+        results.samples.extend([sample(1, DEFAULT, 3.0), sample(1, "c", 6.0), sample(1, "b", 5.0)]);
+        assert_eq!(found(&results), Some(("c", 6.0, Some(0.5))), "the first time chose them and no more");
+        results.samples.push(sample(1, "a", 50.0));
+        assert_eq!(found(&results).unwrap().0, "a", "measured as often");
+        results.samples.extend([sample(2, "c", 4.0), sample(2, "b", 4.2), sample(2, DEFAULT, 2.0)]);
+        assert_eq!(found(&results).unwrap().0, "c", "two repetitions are not often where others have three");
         assert!(best(&results, Part::Matrix, "other").is_none());
+    }
+
+    #[test]
+    fn rates_are_compared_within_a_repetition() {
+        let mut results = Results::now();
+        let repetitions = [(1.0, 1.0, 1.0), (10.0, 10.0, 12.0), (20.0, 24.0, 22.0), (30.0, 30.0, 36.0)];
+        for (n, (default, a, b)) in (0..).zip(repetitions) {
+            results.samples.extend([sample(n, DEFAULT, default), sample(n, AGAIN, default / 2.0)]);
+            results.samples.extend([sample(n, "a", a), sample(n, "b", b)]);
+        }
+        let by = best(&results, Part::Matrix, "r").unwrap();
+        let (whole, before) = (by.whole.unwrap(), by.before.unwrap());
+        assert_eq!((by.setting, by.rate.median, by.half), ("b", 22.0, None), "`a` has the higher rate");
+        assert_eq!((whole.median, whole.min, whole.max), (30.0 / 36.0, 10.0 / 12.0, 20.0 / 22.0));
+        assert_eq!(before.median, 15.0 / 36.0);
+        results.samples.retain(|sample| is_by_hand(&sample.contender));
+        assert_eq!(found(&results), Some(("a", 24.0, None)), "with no default beside them");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What was found, as tables with what is asked of it.
 
+use headrace_bench::report::Spread;
+
+use super::matrix::ByHand;
 use super::{Part, Results, cpu, descriptors, faults, many, matrix, one_get};
 use crate::figures::text::{self, Section, columns, ratio, shown, spread};
 
@@ -52,26 +55,27 @@ fn of_matrix(results: &Results, part: Part, to: &mut Section) {
     ]);
     for row in results.rows(part) {
         let value = |contender: &str, name| results.value(part, row, contender, name);
-        let (default, default_steady) =
-            (value(matrix::DEFAULT, matrix::RATE), value(matrix::DEFAULT, matrix::STEADY));
-        let again = value(matrix::AGAIN, matrix::RATE);
         let best = matrix::best(results, part, row);
-        let (rate, steady) = (best.map(|best| best.rate), best.and_then(|best| best.steady));
-        let (whole, half) = (ratio(default, rate), ratio(default_steady, steady));
-        let before = ratio(again, rate);
-        let cells = [default, default_steady, again, rate, steady].map(spread);
+        let of = |what: fn(ByHand<'_>) -> Option<Spread>| best.and_then(what);
+        let (whole, half, before) = (of(|by| by.whole), of(|by| by.half), of(|by| by.before));
         let name = best.map_or("-", |best| best.setting);
-        to.ask(whole.is_none_or(|whole| whole >= OF_BEST), || {
-            format!(
-                "{row}: {} of {name} ({} in the second half, {} if mounted before)",
-                shown(whole),
-                shown(half),
-                shown(before)
-            )
+        to.ask(whole.is_none_or(|whole| whole.median >= OF_BEST), || {
+            let [whole, half, before] = [whole, half, before].map(spread);
+            format!("{row}: {whole} of {name} ({half} in the second half, {before} if mounted before)")
         });
         let mut line = vec![row.to_owned()];
-        line.extend(cells);
-        line.extend([name.to_owned(), shown(whole), shown(half), shown(before)]);
+        line.extend(
+            [
+                value(matrix::DEFAULT, matrix::RATE),
+                value(matrix::DEFAULT, matrix::STEADY),
+                value(matrix::AGAIN, matrix::RATE),
+                of(|by| Some(by.rate)),
+                of(|by| by.steady),
+            ]
+            .map(spread),
+        );
+        line.push(name.to_owned());
+        line.extend([whole, half, before].map(spread));
         table.row(line);
     }
     to.table(&table);
@@ -260,7 +264,7 @@ mod tests {
         let report = render(&results);
         let misses: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("- ")).collect();
         assert_eq!(misses.len(), 5, "{report}");
-        assert!(misses[0].starts_with("20ms/20MB/1: 0.80 of 8:4:4"), "{report}");
+        assert!(misses[0].starts_with("20ms/20MB/1: 0.800 of 8:4:4"), "{report}");
         assert!(misses[1].starts_with("reset/1: back after 2.40 s"), "{report}");
         assert!(misses[2].starts_with("stall/1") && misses[2].contains("not while"), "{report}");
         assert!(misses[3].starts_with("hang/1: a read took 2,100 ms"), "{report}");

@@ -119,21 +119,19 @@ impl<P: PartName> Results<P> {
 
     /// One value of a contender in a row, over all repetitions.
     pub fn value(&self, part: P, row: &str, contender: &str, name: &str) -> Option<Spread> {
-        Spread::of(self.values(part, row, contender, name))
-    }
-
-    /// The same one by one, as they were measured.
-    pub fn values(&self, part: P, row: &str, contender: &str, name: &str) -> Vec<f64> {
-        let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
-        self.samples.iter().filter(here).filter_map(|one| one.values.get(name).copied()).collect()
+        Spread::of(self.values(part, row, contender, name).map(|(_, value)| value))
     }
 
     /// The same by repetition: those of one were measured within minutes, and may be compared where the machine differs from hour to hour. Of
     /// several in one repetition the last counts.
     pub fn repeated(&self, part: P, row: &str, contender: &str, name: &str) -> BTreeMap<u32, f64> {
-        let here = |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
-        let found = self.samples.iter().filter(here);
-        found.filter_map(|one| Some((one.repetition, *one.values.get(name)?))).collect()
+        self.values(part, row, contender, name).collect()
+    }
+
+    /// The same one by one, as they were measured, each with its repetition.
+    fn values(&self, part: P, row: &str, contender: &str, name: &str) -> impl Iterator<Item = (u32, f64)> {
+        let here = move |one: &&Sample<P>| one.part == part && one.row == row && one.contender == contender;
+        self.samples.iter().filter(here).filter_map(move |one| Some((one.repetition, *one.values.get(name)?)))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod lending;
 pub mod memory;
 pub mod order;
 pub mod pause;
+pub mod processors;
 pub mod reading;
 pub mod streams;
 pub mod window;

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headrace_testbed::volume::native_only;
@@ -417,6 +418,48 @@ fn the_right_bytes_whatever_happens_on_the_way() {
 }
 
 /// The answer that hangs would be given up after 20 s; a second request brings the same bytes long before.
+/// Programs that take all processors for themselves are noticed while somebody reads, and he reads what was written.
+#[test]
+fn that_processors_are_busy_is_noticed() {
+    if native_only() {
+        return;
+    }
+    let volume = TestVolume::new(Backing::S3);
+    let data = pattern(23, 32 * MIB);
+    let mounted = volume.mount();
+    write(&mounted.join("file"), &data);
+    mounted.unmount();
+    let mounted = volume.mount_with(&MountOptions::default().arg("--cache-size").arg("off"));
+    assert_eq!(figure(&mounted, "headrace_read_processors_busy"), 0.0, "nobody has read");
+    let enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * std::thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while !enough.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // The kernel keeps nothing of it.
+        let file = direct::open(&mounted.join("file")).unwrap();
+        let (mut found, mut noticed) = (vec![0; MIB], false);
+        let until = Instant::now() + Duration::from_secs(60);
+        while !noticed && Instant::now() < until {
+            for (at, wanted) in data.chunks(MIB).enumerate() {
+                file.read_exact_at(&mut found, (at * MIB) as u64).unwrap();
+                if found != wanted {
+                    enough.store(true, Ordering::Relaxed);
+                    same("while processors are busy", &found, wanted);
+                }
+            }
+            noticed = figure(&mounted, "headrace_read_processors_busy") == 1.0;
+        }
+        enough.store(true, Ordering::Relaxed);
+        assert!(noticed, "within a minute");
+    });
+    mounted.unmount();
+}
+
 #[test]
 fn nobody_waits_for_an_answer_that_hangs() {
     if native_only() {

@@ -63,6 +63,9 @@ impl Figures {
         into.gauge("headrace_read_fetches_in_flight", help, Unit::None, self.in_flight as f64);
         let help = "Fetches that could be under way side by side, as the store is known so far";
         into.gauge("headrace_read_fetches_allowed", help, Unit::None, self.allowed as f64);
+        let help = "Whether this machine's processors were the limit when it was last looked, while somebody read (1) or not (0)";
+        let busy = f64::from(u8::from(self.processors_busy));
+        into.gauge("headrace_read_processors_busy", help, Unit::None, busy);
         let help = "Bytes of files that readers asked for, of those that are fetched in streams";
         into.counter("headrace_read_asked_bytes_total", help, Unit::Bytes, stats.asked);
         let help = "Bytes of files that were fetched for them, or ahead of them";

@@ -204,6 +204,61 @@ fn hedging_stays_within_its_budget_and_does_not_disturb() {
     }
 }
 
+/// What the network brings differs by four times from one twentieth of a second to the next, as where those who read take the processors' time.
+/// What it brings on average, of what it could, and the mean level.
+fn swinging(told: bool, seed: u64) -> (f64, f64) {
+    let mut run = started(World::new(1.0, 900.0, 20.0, 1.0), seed);
+    run.endpoint.processors(told);
+    let mut could = 0.0;
+    for step in 1..=200 {
+        let carried = [0.4, 1.6, 1.2, 0.7, 1.5, 0.6][run.random.uniform_below(6)] * 900e6;
+        run.world.network = carried;
+        run.run(f64::from(step) * 0.05);
+        could += if step > 40 { carried * 0.05 } else { 0.0 };
+    }
+    (run.mean(2.0, 10.0) * 8.0 / could, run.level(2.0, 10.0))
+}
+
+#[test]
+fn where_processors_are_the_limit_swings_do_not_lead_it_away() {
+    for seed in 0..4 {
+        let ((used, level), (_, untold)) = (swinging(true, seed), swinging(false, seed));
+        // The mean of it needs 48, the most of it 77.
+        assert!(
+            (45.0..80.0).contains(&level) && used > 0.75,
+            "seed {seed}: used {used:.3}, level {level:.1}"
+        );
+        assert!(
+            untold > 1.4 * level,
+            "seed {seed}: {level:.1}, and {untold:.1} where each round is believed"
+        );
+    }
+}
+
+#[test]
+fn that_processors_are_busy_with_other_things_costs_nothing_when_fetches_become_slower() {
+    type Step = fn(&mut World);
+    let steps: [(&str, Step); 3] = [
+        ("latency", |world| world.latency *= 10.0),
+        ("connection", |world| world.connection *= 0.25),
+        ("network", |world| world.network *= 0.25),
+    ];
+    for (name, step) in steps {
+        for seed in 0..3 {
+            let mut run = started(World::new(20.0, 300.0, 90.0, 4.0), seed);
+            run.endpoint.processors(true);
+            run.run(10.0);
+            step(&mut run.world);
+            run.run(25.0);
+            let (before, soon, later) = (run.used(2.0, 10.0), run.used(14.0, 18.0), run.used(18.0, 25.0));
+            let level = run.level(15.0, 25.0);
+            let all = format!("{name}, seed {seed}: {before:.3}, {soon:.3}, {later:.3}, level {level:.1}");
+            assert!(before > 0.97 && soon > 0.75 && later > 0.87, "{all}");
+            assert!(name != "network" || level < 20.0, "{all}");
+        }
+    }
+}
+
 /// Every constant of the limit, four times larger and smaller.
 fn scaled() -> Vec<(&'static str, limit::Tuning)> {
     let mut all = Vec::new();

@@ -252,6 +252,11 @@ impl Endpoint {
         self.limit.allowed()
     }
 
+    /// Whether the processors of this machine are the limit from now on.
+    pub fn processors(&mut self, busy: bool) {
+        self.limit.processors(busy);
+    }
+
     /// Whether it is being searched how many fetches are needed: what is sent then is to be in flight at once.
     pub fn searches(&self) -> bool {
         self.limit.searches()

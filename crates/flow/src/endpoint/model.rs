@@ -25,6 +25,11 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON
     }
 
+    /// Uniform, from zero on.
+    pub fn uniform_below(&mut self, end: usize) -> usize {
+        ((self.uniform() * end as f64) as usize).min(end.saturating_sub(1))
+    }
+
     /// Log-normal with this median and sigma; a share `tail` of all is up to a hundred times longer (Pareto, index 1).
     pub fn latency(&mut self, median: f64, sigma: f64, tail: f64) -> f64 {
         let normal = (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos();

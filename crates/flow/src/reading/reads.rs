@@ -16,6 +16,7 @@ use super::whole::Rent;
 use crate::backoff::Failure;
 use crate::endpoint::Endpoint;
 use crate::order::{Mode, Probe};
+use crate::processors::Processors;
 use crate::streams::StreamId;
 use crate::window::{self, Window};
 
@@ -115,6 +116,7 @@ pub struct Reads {
     pub(super) backlog: Backlog,
     pub(super) pace: Pace,
     pub(super) probe: Probe,
+    pub(super) processors: Processors,
     pub(super) held: u64,
     pub(super) next_fetch: u64,
     pub(super) actions: VecDeque<Action>,
@@ -129,6 +131,7 @@ impl Reads {
             backlog: Backlog::default(),
             pace: Pace::default(),
             probe: Probe::new(tuning.order),
+            processors: Processors::new(tuning.processors),
             tuning,
             limits,
             files: BTreeMap::new(),

@@ -22,6 +22,18 @@ pub(super) struct Place {
 }
 
 impl Reads {
+    /// The processors of this machine were idle for this share (0 to 1) of the last moment, some tenths of a second; to be told while anybody
+    /// reads.
+    pub fn processors(&mut self, idle: f64) {
+        self.processors.told(idle);
+        self.endpoint.processors(self.processors.are_busy());
+    }
+
+    /// Whether the processors of this machine are the limit, as it was told last.
+    pub fn processors_are_busy(&self) -> bool {
+        self.processors.are_busy()
+    }
+
     /// Bytes of a fetch ahead, of no stream in particular: long enough to be mostly transfer and not mostly latency.
     pub(super) fn part_size(&self) -> u64 {
         if let Some(fixed) = self.tuning.fixed {
@@ -29,7 +41,9 @@ impl Reads {
         }
         let least = self.part_least();
         let wanted = self.transfer().map_or(least, |(latency, rate)| {
-            let flowing = latency.saturating_mul(self.tuning.part_latencies).max(self.tuning.part_time);
+            let dear = self.processors.are_dear();
+            let time = if dear { self.tuning.part_time_dear } else { self.tuning.part_time };
+            let flowing = latency.saturating_mul(self.tuning.part_latencies).max(time);
             (rate * flowing.as_secs_f64()) as u64
         });
         let wanted = wanted.min(self.endpoint.size().map_or(least, |size| size.saturating_mul(BELIEVED)));

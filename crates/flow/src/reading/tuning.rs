@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{endpoint, order, streams, window};
+use crate::{endpoint, order, processors, streams, window};
 
 /// All constants that reading rests on. The defaults are meant for everybody: no measurement depends on any of them by more than a
 /// few percent within a factor of four, which the simulator shows.
@@ -14,6 +14,8 @@ pub struct Tuning {
     pub window: window::Tuning,
     /// Of what is learned of the endpoint.
     pub endpoint: endpoint::Tuning,
+    /// Of noticing that processors are the limit.
+    pub processors: processors::Tuning,
     /// Of trying whether the endpoint likes requests in order.
     pub order: order::Tuning,
     /// What nobody reads ahead of is fetched in multiples of this, bytes: about what a checksum covers.
@@ -24,6 +26,8 @@ pub struct Tuning {
     pub part_latencies: u32,
     /// ... and for at least so long: a request takes processor time at both ends, however few bytes it asks for.
     pub part_time: Duration,
+    /// The same while that is what limits.
+    pub part_time_dear: Duration,
     /// Where several are in flight, a part is no larger than what all of them together bring within this.
     pub part_most_time: Duration,
     /// Where less is left of a stream than could be in flight, and near its reader, parts are smaller, down to those that take so long from
@@ -88,11 +92,13 @@ impl Default for Tuning {
             streams: streams::Tuning::default(),
             window: window::Tuning::default(),
             endpoint: endpoint::Tuning::default(),
+            processors: processors::Tuning::default(),
             order: order::Tuning::default(),
             grain: 32 << 10,
             part_min: 1 << 20,
             part_latencies: 2,
             part_time: Duration::from_millis(40),
+            part_time_dear: Duration::from_millis(160),
             part_most_time: Duration::from_millis(10),
             part_least_time: Duration::from_millis(10),
             parts_before: 8,

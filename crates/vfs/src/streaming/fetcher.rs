@@ -126,6 +126,11 @@ impl<O: Origin> Fetcher<O> {
         self.event(|inner, now| inner.reads.set_memory(now, bytes), None);
     }
 
+    /// The processors of this machine were idle for this share of the last moment.
+    pub(super) fn processors(&self, idle: f64) {
+        self.inner.lock().reads.processors(idle);
+    }
+
     /// Whether more memory would be of use.
     pub(crate) fn wants_memory(&self) -> bool {
         self.inner.lock().reads.wants_memory()
@@ -149,6 +154,7 @@ impl<O: Origin> Fetcher<O> {
             waiting: inner.waiting.len() as u64,
             in_flight: inner.tasks.len() as u64,
             allowed: inner.reads.allowed() as u64,
+            processors_busy: inner.reads.processors_are_busy(),
             windows: inner.reads.windows().map(|(_, _, bytes)| bytes).collect(),
             stats: inner.reads.stats(),
         }
@@ -252,6 +258,8 @@ pub(crate) struct Figures {
     pub in_flight: u64,
     /// As many as could be.
     pub allowed: u64,
+    /// Processors are the limit.
+    pub processors_busy: bool,
     /// Of each stream that is fetched ahead, bytes.
     pub windows: Vec<u64>,
     /// What was done so far.

@@ -1,5 +1,5 @@
 //! Reads, and what they fetched on its way to local disks, use the memory of writes while nobody writes: [`headrace_flow::lending`] driven
-//! by a task.
+//! by a task, which also looks how busy the machine is while anybody reads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -8,6 +8,7 @@ use std::time::Duration;
 use headrace_flow::lending::{Borrower, Lending, Terms};
 use tokio::sync::Notify;
 
+use super::processors::Processors;
 use crate::clock::Clock;
 use crate::vfs::Vfs;
 
@@ -68,7 +69,7 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
     let streams = Borrower { own: plan.streams, most: plan.lent_to_streams };
     let cache = Borrower { own: plan.cache_queue, most: plan.lent_to_cache };
     let mut lending = Lending::new([streams, cache]);
-    let mut was_idle = false;
+    let (mut processors, mut was_idle) = (Processors::default(), false);
     loop {
         let Some(lender) = vfs.upgrade().map(|vfs| Arc::clone(&vfs.lender)) else { return };
         if lender.awake.load(Ordering::Relaxed) {
@@ -81,6 +82,9 @@ pub(crate) async fn keep(vfs: Weak<Vfs>) {
             return;
         }
         vfs.segments.tidy(&vfs.fetcher);
+        if let Some(idle) = processors.idle(clock.now()) {
+            vfs.fetcher.processors(idle);
+        }
         let wanted = vfs.fetcher.wants_memory();
         let before = lending.terms();
         let mut terms = lending.settle(clock.now(), vfs.admission.is_idle(), wanted, vfs.borrowed());

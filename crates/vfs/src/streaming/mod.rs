@@ -11,6 +11,7 @@ mod inner;
 mod learned;
 mod lending;
 mod origin;
+mod processors;
 mod segments;
 #[cfg(test)]
 mod tests;

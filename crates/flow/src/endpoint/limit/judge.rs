@@ -43,7 +43,7 @@ impl Limit {
             Phase::Grow { .. } | Phase::Down { .. } => true,
             Phase::Hold => self.baseline.latency.is_some(),
         };
-        if counted && self.skip == 0 && representative {
+        if counted && self.skip == 0 && representative && !self.deceives(&measure) {
             self.baseline.lower(&measure);
         }
         let allowed = self.allowed() as f64;
@@ -64,6 +64,9 @@ impl Limit {
         }
         if matches!(self.phase, Phase::Down { .. }) && measure.level > self.level * 1.3 + 1.0 {
             return self.not_lower(now);
+        }
+        if self.judge_crowded(now, &measure) {
+            return;
         }
         match self.phase {
             Phase::Grow { back, before, first } => self.judge_growth(now, measure, back, before, first),
@@ -144,7 +147,7 @@ impl Limit {
     }
 
     /// The level that was searched for. A lower one is not tried at once.
-    fn found(&mut self, now: Duration, level: f64) {
+    pub(super) fn found(&mut self, now: Duration, level: f64) {
         self.reference = None;
         self.down_due = now.saturating_add(self.down_wait);
         self.hold(now, level);

@@ -17,6 +17,9 @@
 //! bring no more, the network has become slower, and it says how few are enough. Refusals ([`Failure::Throttled`]) and mass failures cut the level at
 //! once, whatever the throughput (additive increase, multiplicative decrease; Chiu and Jain, 1989).
 
+mod crowded;
+#[cfg(test)]
+mod crowded_tests;
 mod judge;
 #[cfg(test)]
 mod judge_tests;
@@ -42,6 +45,7 @@ mod turn_tests;
 
 use std::time::Duration;
 
+use crowded::Crowd;
 use refusals::Refused;
 pub use round::Finished;
 use round::{Baseline, Measure, Round};
@@ -119,6 +123,9 @@ pub struct Limit {
     refused: Option<Refused>,
     /// Fetches that ended well since the last refusal.
     since_refused: u32,
+    /// The processors of this machine are the limit.
+    busy: bool,
+    crowd: Option<Crowd>,
 }
 
 impl Limit {
@@ -161,6 +168,8 @@ impl Limit {
             flying: 0.0,
             refused: None,
             since_refused: 0,
+            busy: false,
+            crowd: None,
             tuning,
         }
     }

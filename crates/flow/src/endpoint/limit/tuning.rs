@@ -27,6 +27,14 @@ pub struct Tuning {
     pub excess: f64,
     /// Share by which fetches must take longer than unloaded to be sure that they queue.
     pub queues: f64,
+    /// The same while processors are the limit, when another level is tried: throughput does not tell there.
+    pub crowds: f64,
+    /// Throughput is a mean over about this long then ...
+    pub crowd_over: Duration,
+    /// ... and a lower level must keep this share of it.
+    pub crowd_keeps: f64,
+    /// A higher one is tried after so long; the time doubles when that fails, up to `down_rarest`.
+    pub crowd_up: Duration,
     /// Share by which throughput at one level must rise to grow again, and fall to search again.
     pub rise: f64,
     /// See `rise`.
@@ -68,6 +76,10 @@ impl Default for Tuning {
             slack: 1.5,
             excess: 0.2,
             queues: 0.5,
+            crowds: 0.25,
+            crowd_over: Duration::from_millis(700),
+            crowd_keeps: 0.75,
+            crowd_up: Duration::from_secs(2),
             rise: 0.05,
             drop: 0.08,
             round_least: Duration::from_millis(20),

@@ -185,6 +185,27 @@ fn what_comes_in_two_latencies_or_in_40_ms_makes_a_fetch_as_a_power_of_two_not_b
 }
 
 #[test]
+fn while_processors_are_the_limit_what_comes_in_160_ms_makes_one() {
+    // Megabytes: .8 and 3.2, 3.6 and 14.4, 12 and 48.
+    for (rate, usual, dear) in [(20_000_000, 1, 2), (90_000_000, 2, 8), (300_000_000, 8, 32)] {
+        let mut reads = told(VAST, 8, MS, rate, 8 * MIB);
+        let mut part_after = |idle| {
+            reads.processors(idle);
+            reads.part_size() / MIB
+        };
+        assert_eq!(part_after(0.2), usual, "{rate}");
+        assert_eq!(part_after(0.1), dear, "{rate}");
+        assert_eq!(part_after(0.4), dear, "sizes do not go back and forth; {rate}");
+        assert_eq!(part_after(0.6), usual, "{rate}");
+    }
+    // Where the latency is what it has to be longer than, it is as long as it was.
+    let mut reads = told(VAST, 8, 100 * MS, 90_000_000, 8 * MIB);
+    let before = reads.part_size();
+    reads.processors(0.0);
+    assert_eq!(reads.part_size(), before);
+}
+
+#[test]
 fn fetches_are_not_much_larger_than_those_whose_duration_is_known() {
     // By latency and rate it would be 60 MB.
     for (seen, part) in [(200 << 10, 2 * MIB), (600 << 10, 8 * MIB), (MIB, 16 * MIB), (32 * MIB, 32 * MIB)] {

@@ -58,7 +58,7 @@ mod tests {
             (processors.are_busy(), processors.are_dear())
         };
         assert_eq!(after(0.4), (false, false), "that much is left at first");
-        assert_eq!(after(0.13), (false, false));
+        assert_eq!(after(0.125), (false, false));
         assert_eq!(after(0.12), (true, true));
         assert_eq!(after(0.13), (false, true));
         assert_eq!(after(0.5), (false, true));

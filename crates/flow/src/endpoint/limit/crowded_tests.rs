@@ -83,6 +83,15 @@ fn where_processors_have_time_left_a_lower_level_is_only_tried() {
     assert_eq!(judged(limit, round(100.0, 100.0 / 36.0)).phase, Phase::Down { proposed: true });
 }
 
+#[test]
+fn what_is_known_of_a_crowd_is_known_for_as_long_as_it_lasts() {
+    let mut limit = judged(busy(arrived(100.0)), round(100.0, 100.0 / 36.0));
+    limit.processors(true);
+    assert!(limit.crowd.is_some());
+    limit.processors(false);
+    assert!(limit.crowd.is_none());
+}
+
 /// Rounds at one level that differ by two and three times, as where who reads takes the time of what brings it: each of them would have been
 /// a reason to search again, or to try more.
 #[test]

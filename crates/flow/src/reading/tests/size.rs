@@ -191,6 +191,7 @@ fn while_processors_are_the_limit_what_comes_in_160_ms_makes_one() {
         let mut reads = told(VAST, 8, MS, rate, 8 * MIB);
         let mut part_after = |idle| {
             reads.processors(idle);
+            assert_eq!(reads.processors_are_busy(), idle < 0.125, "{idle}");
             reads.part_size() / MIB
         };
         assert_eq!(part_after(0.2), usual, "{rate}");

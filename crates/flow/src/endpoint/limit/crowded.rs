@@ -64,13 +64,14 @@ impl Limit {
         self.crowd = Some(crowd);
         let Some((latency, per_byte)) = self.unloaded().filter(|_| self.flying > 0.0) else { return false };
         let queues = self.slowdown(measure).is_some_and(|slowdown| slowdown > 1.0 + self.tuning.crowds);
-        if !queues && self.phase != Phase::Hold {
+        // The first round of a search has nothing to be compared with.
+        let first = matches!(self.phase, Phase::Grow { before: None, .. });
+        if first || (!queues && self.phase != Phase::Hold) {
             return false;
         }
         let enough = self.level_for(crowd.rate, latency + per_byte * self.flying, self.flying);
         match self.phase {
-            Phase::Grow { before: None, .. } => return false,
-            Phase::Grow { before: Some(_), .. } => {
+            Phase::Grow { .. } => {
                 self.fresh = false;
                 self.found(now, enough.min(self.level));
             }

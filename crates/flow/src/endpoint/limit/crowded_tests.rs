@@ -253,7 +253,7 @@ fn it_is_tried_more_rarely_each_time_and_soon_when_throughput_falls() {
     let mut began = Vec::new();
     for at in 0..1_800 {
         let was = limit.phase;
-        // It falls after three minutes, and little more is needed for what it was.
+        // It falls after two and a half minutes, and little more is needed for what it was.
         let times = if at < 1_500 { 1.0 } else { 0.7 };
         let level = limit.level;
         let measure =

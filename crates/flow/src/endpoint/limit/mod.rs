@@ -16,6 +16,8 @@
 //! longer for their first bytes, and Little's law says how many more are needed; if they stream far more slowly, and more of them
 //! bring no more, the network has become slower, and it says how few are enough. Refusals ([`Failure::Throttled`]) and mass failures cut the level at
 //! once, whatever the throughput (additive increase, multiplicative decrease; Chiu and Jain, 1989).
+//!
+//! While the processors of this machine are the limit no trial is believed, and the level follows Little's law (`crowded`).
 
 mod crowded;
 #[cfg(test)]

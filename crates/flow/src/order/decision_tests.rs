@@ -106,6 +106,32 @@ fn a_fall_is_answered_by_a_trial_when_one_is_due() {
 }
 
 #[test]
+fn after_a_fall_many_at_once_need_not_be_as_fast_as_one_was() {
+    for (kept, reached, changed) in [
+        (Mode::Ordered, 324.0, false),
+        (Mode::Ordered, 325.0, true),
+        (Mode::Wide, 640.0, false),
+        (Mode::Wide, 650.0, true),
+    ] {
+        let mut probe = keeps(kept, 600.0);
+        probe.drop_due = Duration::ZERO;
+        for rate in [600.0, 600.0, 600.0, 600.0, 300.0, 300.0] {
+            epoch(&mut probe, rate);
+        }
+        probe.conclude(verdict(reached, reached));
+        assert_eq!(probe.kept != kept, changed, "{kept:?}, {reached}");
+    }
+    // By chance a few epochs are slower.
+    let mut probe = keeps(Mode::Ordered, 600.0);
+    for rate in [600.0, 600.0, 500.0, 500.0] {
+        epoch(&mut probe, rate);
+    }
+    probe.try_other();
+    probe.conclude(verdict(640.0, 640.0));
+    assert!(probe.is_ordered());
+}
+
+#[test]
 fn a_trial_is_made_when_it_is_due_and_nothing_grows() {
     for (due, delivered, tried) in [
         (100 * SECOND + MS, 600.0, false),

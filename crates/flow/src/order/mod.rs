@@ -317,6 +317,10 @@ impl Probe {
         } else if fell && self.clock >= self.drop_due {
             self.drop_wait = self.drop_wait.saturating_mul(2).min(self.tuning.rarest);
             self.wait = self.tuning.between;
+            // What one at a time brought while it was prefetched is not there to be beaten. Many at once may only have been held up.
+            if self.kept == Mode::Ordered {
+                self.best = [0.0; EPOCHS];
+            }
             self.try_other();
         } else if fell {
             // Not forgotten.

@@ -105,7 +105,7 @@ impl Default for Tuning {
             parts_per_window: 4,
             windows_in_order: 3,
             windows_in_flight: 16,
-            share: 4,
+            share: 16,
             reserve: 16,
             trim: 1 << 20,
             regions: 16,

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// As much as the ticket's best cells have for one file.
 const MEMORY: u64 = 256 << 20;
+/// Runs whose mean is taken: one alone is up to 3 % above or below.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
 
 fn limits() -> Limits {
     // The file server's own reads are of one block.
@@ -21,20 +23,26 @@ fn speed(
     switches: &[(Duration, bool)],
     until: u64,
     controller: Box<dyn Controller>,
+    seed: u64,
 ) -> Outcome {
-    let store = FileServer::new(&Parameters::FITTED, prefetch, switches, 1);
+    let store = FileServer::new(&Parameters::FITTED, prefetch, switches, seed);
     let mut plant = Plant::new(vec![controller], Box::new(store));
     let copy_rate = (BLOCK as f64 / reader_per_block().as_secs_f64()) as u64;
     let readers = vec![ReaderSpec { len: FILE, ..ReaderSpec::sequential(1, copy_rate) }];
     let setup = Setup { readers, memory: MEMORY, duration: Duration::from_secs(until), ..Setup::default() };
-    run(&setup, &mut plant, 1)
+    run(&setup, &mut plant, seed)
 }
 
 fn mb(total: &Series, from: u64, until: u64) -> f64 {
     total.rate(Duration::from_secs(from), Duration::from_secs(until)) / 1e6
 }
 
-/// The run in which the prefetcher is switched off and on again.
+/// Mean MB/s of several runs.
+fn mean(runs: &[Outcome], from: u64, until: u64) -> f64 {
+    runs.iter().map(|run| mb(&run.total(), from, until)).sum::<f64>() / runs.len().max(1) as f64
+}
+
+/// A run in which the prefetcher is switched off and on again.
 fn over_time(run: &Outcome, switches: &[(Duration, bool)], best_on: f64, best_off: f64) -> Chart {
     let total = run.total();
     let rate = |second: u64| (second as f64 + 0.5, mb(&total, second, second + 1));
@@ -56,18 +64,19 @@ fn over_time(run: &Outcome, switches: &[(Duration, bool)], best_on: f64, best_of
 pub fn table(best_on: f64, best_off: f64) -> Founding {
     let title = "LU-9194, the default controller on the model's server (document, model: best cells)";
     let mut table = Founding::new(title, "MB/s");
-    let default = || default_controller(limits());
+    let runs = |prefetch, switches: &[(Duration, bool)], until| {
+        let one = |seed| speed(prefetch, switches, until, default_controller(limits()), seed);
+        SEEDS.map(one).collect::<Vec<_>>()
+    };
     let minutes = [(Duration::from_secs(30), false), (Duration::from_secs(60), true)];
-    let switched = speed(true, &minutes, 90, default());
-    table.charts.push(over_time(&switched, &minutes, best_on, best_off));
-    let on = mb(&speed(true, &[], 30, default()).total(), 3, 30);
-    let off = mb(&speed(false, &[], 30, default()).total(), 3, 30);
+    let switched = runs(true, &minutes, 90);
+    table.charts.extend(switched.first().map(|run| over_time(run, &minutes, best_on, best_off)));
     for (setting, document, best, reached) in [
-        ("prefetcher on", 910.0, best_on, on),
-        ("prefetcher off", 1100.0, best_off, off),
-        ("on, before it is switched", 910.0, best_on, mb(&switched.total(), 3, 30)),
-        ("off, from 3 s after that", 1100.0, best_off, mb(&switched.total(), 33, 60)),
-        ("on again, from 3 s after that", 910.0, best_on, mb(&switched.total(), 63, 90)),
+        ("prefetcher on", 910.0, best_on, mean(&runs(true, &[], 30), 3, 30)),
+        ("prefetcher off", 1100.0, best_off, mean(&runs(false, &[], 30), 3, 30)),
+        ("on, before it is switched", 910.0, best_on, mean(&switched, 3, 30)),
+        ("off, from 3 s after that", 1100.0, best_off, mean(&switched, 33, 60)),
+        ("on again, from 3 s after that", 910.0, best_on, mean(&switched, 63, 90)),
     ] {
         let share = reached / best;
         table.check(share >= 0.95, format!("{setting}: {:.1} % of the best cell", share * 100.0));
@@ -89,14 +98,14 @@ mod tests {
         let fixed = Settings { window: 200 << 20, concurrency: 64, part: BLOCK, memory: MEMORY };
         let hand = |prefetch, concurrency| {
             let fixed = Settings { concurrency, ..fixed };
-            mb(&speed(prefetch, &[], 10, Box::new(Fixed::new(fixed))).total(), 3, 10)
+            mb(&speed(prefetch, &[], 10, Box::new(Fixed::new(fixed)), 1).total(), 3, 10)
         };
         let table = table(hand(true, 1), hand(false, 64));
         let shares: Vec<f64> =
             table.rows.iter().map(|row| row.default.unwrap_or(0.0) / row.model.unwrap_or(1.0)).collect();
         let [on, off, before, switched, again] = shares[..] else { panic!("five rows") };
         assert!(on >= 0.95 && before >= 0.95 && again >= 0.95, "{}", table.text());
-        assert!(off >= 0.95 && switched >= 0.94, "{}", table.text());
+        assert!(off >= 0.98 && switched >= 0.98, "{}", table.text());
     }
 
     /// The server through a plant: its prefetcher makes one at a time fast; without it only many are.
@@ -104,7 +113,7 @@ mod tests {
     fn fixed_settings_show_both_optima() {
         let fixed = |prefetch, concurrency| {
             let hand = Settings { window: 200 << 20, concurrency, part: BLOCK, memory: MEMORY };
-            let outcome = speed(prefetch, &[], 4, Box::new(Fixed::new(hand)));
+            let outcome = speed(prefetch, &[], 4, Box::new(Fixed::new(hand)), 1);
             assert_eq!(outcome.violations, Vec::<String>::new());
             mb(&outcome.total(), 1, 4)
         };

@@ -103,10 +103,10 @@ impl Limit {
             (Some(before), Some(now)) => now / before,
             _ => measure.rate / before.rate.max(1.0),
         };
-        let worth = self.tuning.grow_worth.clamp(0.01, 0.9);
+        let worth = self.growth_worth();
         // The first fetches to end are the quick ones: where throughput has not grown at all, they deceive.
         let faster = measure.rate / before.rate.max(1.0);
-        let gain = if faster < 1.0 + worth * (wider - 1.0) / 3.0 { gain.min(faster) } else { gain };
+        let gain = if self.hardly_faster(&measure, &before) { gain.min(faster) } else { gain };
         if gain >= 1.0 + worth * (wider - 1.0) {
             self.fresh = false;
             // In the first search fetches become larger meanwhile: more would only queue, though more came than before. Later what is known of
@@ -144,6 +144,16 @@ impl Limit {
             self.down_due = now.saturating_add(self.down_wait);
         }
         self.up_wait = 2;
+    }
+
+    fn growth_worth(&self) -> f64 {
+        self.tuning.grow_worth.clamp(0.01, 0.9)
+    }
+
+    /// Whether a higher level has not even brought a third of what would be worth having it.
+    pub(super) fn hardly_faster(&self, measure: &Measure, before: &Measure) -> bool {
+        let wider = measure.level / before.level.max(0.1);
+        measure.rate / before.rate.max(1.0) < 1.0 + self.growth_worth() * (wider - 1.0) / 3.0
     }
 
     /// The level that was searched for. A lower one is not tried at once.

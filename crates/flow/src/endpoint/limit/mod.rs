@@ -246,7 +246,8 @@ impl Limit {
         let compares = !matches!(self.phase, Phase::Grow { before: None, .. } | Phase::Down { .. });
         let Some(held) = self.held.filter(|_| compares) else { return };
         let Some(((latency, per_byte), (_, before))) = self.unloaded().zip(held.mean()) else { return };
-        if bytes < 2.0 * before {
+        // Beside many that are small nothing is known of what a large one takes.
+        if bytes < 2.0 * before || self.baseline.per_byte.is_none() {
             return;
         }
         // The readers may have wanted less than there is, and first bytes may take longer by now.
@@ -403,9 +404,19 @@ impl Limit {
             && self.round.any_bytes();
         if (counted || long) && elapsed > Duration::ZERO {
             let measure = self.round.measure(now, self.in_flight);
+            if self.may_be_a_lull(&measure) {
+                return;
+            }
             self.round = self.round.next(now);
             self.judge(now, measure, counted);
         }
+    }
+
+    /// Whether it seems that a higher level brings no more, in less time than a fetch takes: what was sent together comes together, and in
+    /// between little does.
+    fn may_be_a_lull(&self, measure: &Measure) -> bool {
+        let Phase::Grow { before: Some(before), .. } = self.phase else { return false };
+        measure.seconds < self.duration().as_secs_f64() && self.hardly_faster(measure, &before)
     }
 
     /// Something has changed: what was tried before says nothing any more.

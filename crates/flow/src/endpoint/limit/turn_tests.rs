@@ -55,8 +55,9 @@ fn trials_and_steps_of_growing_are_over_after_half_as_many_and_growing_is_judged
         (Phase::Down { proposed: true }, 19, 60, false),
         (Phase::Down { proposed: true }, 20, 60, true),
     ] {
-        let mut limit = Limit { duration: Some(0.04), ..trying(20.0, 20.0, phase) };
-        (0..fetches).for_each(|_| ended(&mut limit, NOW + at * MS, 40 * MS));
+        // No longer than any of these rounds: one that seems to bring nothing may be a lull else.
+        let mut limit = Limit { duration: Some(0.015), ..trying(20.0, 20.0, phase) };
+        (0..fetches).for_each(|_| ended(&mut limit, NOW + at * MS, 15 * MS));
         assert_eq!(limit.round.began > NOW, over, "{phase:?}: {fetches} after {at} ms");
     }
 }
@@ -308,6 +309,19 @@ fn the_best_lately_needs_as_many_as_come_during_a_fetch() {
     }
 }
 
+/// Twice as many bring a tenth more so far, which is less than a third of what would be worth it; or more.
+#[test]
+fn that_growing_brings_nothing_is_believed_after_the_time_of_a_fetch() {
+    let before = round(10.0, 1.0);
+    for (times, at, over) in [(1.09, 50, false), (1.09, 99, false), (1.09, 100, true), (1.11, 50, true)] {
+        let phase = Phase::Grow { back: 8.0, before: Some(before), first: true };
+        let mut limit = Limit { duration: Some(0.1), ..trying(20.0, 20.0, phase) };
+        limit.delivered(NOW, (before.rate * times * at as f64 / 1e3) as u64);
+        (0..10).for_each(|_| ended(&mut limit, NOW + at * MS, 100 * MS));
+        assert_eq!(limit.round.began > NOW, over, "{times} after {at} ms");
+    }
+}
+
 /// After fetches of a million bytes, those that are sent have so many.
 fn sized(mut limit: Limit, bytes: f64) -> Limit {
     limit.sized(NOW, bytes);
@@ -336,6 +350,10 @@ fn of_larger_fetches_fewer_are_needed_at_once() {
     assert!(rests_at(&limit, needs(100.0 * EACH, LATENCY, 1e7)));
     let limit = sized(Limit { latency: 0.04, base: 150.0, ..resting(100.0) }, 1e7);
     assert!(rests_at(&limit, needs(100.0 * EACH, 0.04, 1e7)));
+    // Where all that ended was small, how long a large one takes is not known.
+    let mut unknown = resting(100.0);
+    unknown.baseline.per_byte = None;
+    assert_eq!(sized(unknown, 1e7).base, 100.0);
 }
 
 #[test]

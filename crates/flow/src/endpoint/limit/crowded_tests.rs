@@ -53,6 +53,9 @@ fn what_is_less_than_enough_is_raised() {
     }
     // So many are enough for what they bring themselves.
     assert!((11.0..15.0).contains(&limit.base), "{limit:?}");
+    // A little too little is left alone: some 65 were enough.
+    let near_enough = judged(busy(arrived(60.0)), round(60.0, 1.134)).base;
+    assert!(near(near_enough, 60.0), "{near_enough}");
     let refused = {
         let mut limit = busy(arrived(4.0));
         limit.failed(NOW, NOW, crate::backoff::Failure::Throttled);

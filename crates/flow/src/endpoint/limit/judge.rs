@@ -93,7 +93,7 @@ impl Limit {
             }
             return self.grow(now, back, measure, first);
         };
-        let wider = measure.level / before.level.max(0.1);
+        let (wider, faster) = (measure.wider_than(&before), measure.faster_than(&before));
         if wider < 1.05 {
             self.reference = None;
             return self.hold(now, self.level);
@@ -101,11 +101,10 @@ impl Limit {
         let (knee_before, knee) = (self.knee(&before), self.knee(&measure));
         let gain = match (knee_before, knee) {
             (Some(before), Some(now)) => now / before,
-            _ => measure.rate / before.rate.max(1.0),
+            _ => faster,
         };
         let worth = self.growth_worth();
         // The first fetches to end are the quick ones: where throughput has not grown at all, they deceive.
-        let faster = measure.rate / before.rate.max(1.0);
         let gain = if self.hardly_faster(&measure, &before) { gain.min(faster) } else { gain };
         if gain >= 1.0 + worth * (wider - 1.0) {
             self.fresh = false;
@@ -152,8 +151,7 @@ impl Limit {
 
     /// Whether a higher level has not even brought a third of what would be worth having it.
     pub(super) fn hardly_faster(&self, measure: &Measure, before: &Measure) -> bool {
-        let wider = measure.level / before.level.max(0.1);
-        measure.rate / before.rate.max(1.0) < 1.0 + self.growth_worth() * (wider - 1.0) / 3.0
+        measure.faster_than(before) < 1.0 + self.growth_worth() * (measure.wider_than(before) - 1.0) / 3.0
     }
 
     /// The level that was searched for. A lower one is not tried at once.

@@ -245,9 +245,10 @@ impl Limit {
         // Only the first search takes sizes as they come.
         let compares = !matches!(self.phase, Phase::Grow { before: None, .. } | Phase::Down { .. });
         let Some(held) = self.held.filter(|_| compares) else { return };
-        let Some(((latency, per_byte), (_, before))) = self.unloaded().zip(held.mean()) else { return };
         // Beside many that are small nothing is known of what a large one takes.
-        if bytes < 2.0 * before || self.baseline.per_byte.is_none() {
+        let known = self.baseline.latency.zip(self.baseline.per_byte);
+        let Some(((latency, per_byte), (_, before))) = known.zip(held.mean()) else { return };
+        if bytes < 2.0 * before {
             return;
         }
         // The readers may have wanted less than there is, and first bytes may take longer by now.

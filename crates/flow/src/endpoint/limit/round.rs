@@ -66,6 +66,16 @@ impl Measure {
         (self.finished >= ENOUGH && self.bytes > 0.0).then(|| (self.durations / count, self.bytes / count))
     }
 
+    /// How many times as many were in flight as in the round `before`.
+    pub fn wider_than(&self, before: &Measure) -> f64 {
+        self.level / before.level.max(0.1)
+    }
+
+    /// How many times as many bytes came in a second.
+    pub fn faster_than(&self, before: &Measure) -> f64 {
+        self.rate / before.rate.max(1.0)
+    }
+
     /// Seconds that one fetch takes for each byte, once the first is there.
     pub fn per_byte(&self) -> Option<f64> {
         (self.rate > 0.0 && self.streaming > 0.0).then(|| self.streaming / self.rate)

@@ -13,7 +13,7 @@ mod operation;
 mod processes;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use feed::Feed;
 pub use feed::{SubscribeError, Subscription};
@@ -82,24 +82,20 @@ impl Observer {
 
     #[cold]
     fn origin(&self, tid: u32, opcode: Opcode, body: Args<'_>) -> Origin {
-        Origin { process: self.processes.of(tid), offset: operation::offset(opcode, body) }
+        let started = SystemTime::now();
+        Origin { started, process: self.processes.of(tid), offset: operation::offset(opcode, body) }
     }
 
     #[cold]
-    fn publish(
-        &self,
-        observation: &Observation,
-        duration: std::time::Duration,
-        error: Option<Errno>,
-        bytes: u64,
-    ) {
+    fn publish(&self, observation: &Observation, duration: Duration, error: Option<Errno>, bytes: u64) {
         // It began before anybody listened: who asked may be gone by now, but most are not.
-        let origin = observation
-            .origin
-            .unwrap_or_else(|| Origin { process: self.processes.of(observation.tid), offset: None });
-        let now = std::time::SystemTime::now();
+        let origin = observation.origin.unwrap_or_else(|| {
+            let now = SystemTime::now();
+            let started = now.checked_sub(duration).unwrap_or(now);
+            Origin { started, process: self.processes.of(observation.tid), offset: None }
+        });
         self.feed.publish(&Operation {
-            started: now.checked_sub(duration).unwrap_or(now),
+            started: origin.started,
             duration,
             opcode: observation.opcode,
             tid: observation.tid,

@@ -65,6 +65,8 @@ impl fmt::Debug for ProcessName {
 /// What must be found out while whoever asked waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
+    /// When it was read from the kernel. Reckoned back from its end it would be late by what lies between looking at two clocks.
+    pub started: SystemTime,
     pub process: Process,
     pub offset: Option<u64>,
 }

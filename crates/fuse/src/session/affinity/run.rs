@@ -93,8 +93,14 @@ impl Run {
                     self.put_off = (self.put_off * 2).min(PATIENCE);
                 }
                 self.count(request, now);
-                self.trying = self.length >= RUN * self.put_off;
-                if self.trying { Step::Try } else { Step::Nothing }
+                let enough = RUN * self.put_off;
+                self.trying = self.length >= enough;
+                if !self.trying {
+                    return Step::Nothing;
+                }
+                // It may be more, from before another was companion: what a trial asks for is to come after that.
+                self.length = enough;
+                Step::Try
             }
         }
     }
@@ -256,6 +262,21 @@ mod tests {
             let ended = (1..).find(|_| workers.request(caller, bulky) == Step::End).unwrap();
             assert!(ended <= 8, "{ended}");
         }
+    }
+
+    #[test]
+    fn what_one_knows_from_before_another_was_companion_begins_a_trial_and_does_not_end_it() {
+        let mut workers = Workers::new(2);
+        workers.requests(8, 2, false);
+        workers.requests(29, 1, false);
+        workers.requests(6, 2, true);
+        assert_eq!(workers.accompanies(), None);
+        let mut one_of_two = || {
+            let step = workers.request(1, false);
+            workers.requests(7, 0, false);
+            step
+        };
+        assert_eq!([(); 3].map(|()| one_of_two()), [Step::Try, Step::Nothing, Step::Begin]);
     }
 
     #[test]

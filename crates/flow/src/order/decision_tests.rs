@@ -56,6 +56,16 @@ fn an_epoch_is_as_long_as_it_is_asked_to_be() {
 }
 
 #[test]
+fn an_epoch_ends_with_bytes_and_not_while_nothing_comes() {
+    for (silence, ends) in [(0, true), (40, true), (41, false), (10_000, false)] {
+        let mut probe = keeps(Mode::Wide, 600.0);
+        (probe.last_bytes, probe.last) = (SECOND, SECOND + silence * MS);
+        epoch(&mut probe, 600.0);
+        assert_eq!(probe.epoch.measured().is_zero(), ends, "{silence} ms");
+    }
+}
+
+#[test]
 fn a_rate_that_rises_is_believed_by_thirds_and_one_that_falls_when_it_has_done_so_twice() {
     let mut probe = keeps(Mode::Wide, 600.0);
     epoch(&mut probe, 900.0);

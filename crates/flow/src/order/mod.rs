@@ -285,7 +285,9 @@ impl Probe {
     /// The kept mode goes on, or a trial of the other begins.
     fn keep(&mut self) {
         let epoch = self.tuning.epoch.max(self.latency.saturating_mul(4));
-        if self.epoch.measured() < if self.fallen { epoch / 2 } else { epoch } {
+        // While nothing comes it is not known whether that is the endpoint's doing: it counts with the next bytes, unless it was a stall.
+        let silent = self.last.saturating_sub(self.last_bytes) > self.tuning.settle;
+        if silent || self.epoch.measured() < if self.fallen { epoch / 2 } else { epoch } {
             return;
         }
         let fallen = std::mem::take(&mut self.fallen);

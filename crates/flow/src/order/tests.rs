@@ -140,14 +140,26 @@ fn nothing_is_tried_while_nobody_waits() {
 
 #[test]
 fn a_stall_does_not_change_the_mode() {
-    let mut run = Run::new(1);
-    run.go(&lustre(true), 5);
-    assert_eq!(run.mode, Mode::Ordered);
-    let trials = run.probe.trials();
-    run.now += Duration::from_secs(60);
-    run.go(&lustre(true), 1);
-    assert_eq!(run.mode, Mode::Ordered);
-    assert!(run.probe.trials() <= trials + 1);
+    // 200 ms are what an epoch of that endpoint takes anyway; 5 s no answer takes.
+    let far =
+        Backend { ordered: 500.0, wide: 520.0, ramp: 60.0, noise: 0.05, alone: 500.0, latency: 60 * MS };
+    for (backend, mode) in [(lustre(true), Mode::Ordered), (lustre(false), Mode::Wide), (far, Mode::Wide)] {
+        for stall in [200, 5_000, 60_000] {
+            let mut run = Run::new(1);
+            run.go(&backend, 5);
+            // None is due for some time.
+            run.probe.due += Duration::from_secs(30);
+            run.probe.drop_due = run.probe.clock;
+            assert_eq!(run.mode, mode);
+            let trials = run.probe.trials();
+            for _ in 0..stall {
+                run.now += MS;
+                assert_eq!(run.probe.mode(run.now), mode, "{stall} ms");
+            }
+            run.go(&backend, 1);
+            assert_eq!((run.mode, run.probe.trials()), (mode, trials), "{stall} ms");
+        }
+    }
 }
 
 proptest! {

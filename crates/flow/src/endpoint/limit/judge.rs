@@ -126,7 +126,11 @@ impl Limit {
             self.staffed(before.level * gain).clamp(back, self.level)
         } else {
             // Too high does no harm, and a lower level will be proposed.
-            let unseen = if gain < 1.1 { measure.rate / self.each.max(1.0) } else { self.level };
+            let unseen = if gain < 1.1 {
+                measure.rate / self.each.max(1.0)
+            } else {
+                self.knee_if_queued(&measure, self.slowdown_by_rate(&measure)).unwrap_or(self.level)
+            };
             // Growing has paid up to here, whatever is thought of how long fetches take.
             let paid = (measure.rate / self.each.max(1.0)).min(before.level);
             let knee = knee.map_or(unseen, |knee| knee.max(knee_before.unwrap_or(0.0)).max(paid));
@@ -163,8 +167,12 @@ impl Limit {
 
     /// The level for a round whose fetches are sure to queue, as they took so many times longer than unloaded; `None` if they need not.
     fn enough_if_queued(&self, measure: &Measure, slowdown: Option<f64>) -> Option<f64> {
+        self.knee_if_queued(measure, slowdown).map(|knee| self.staffed(knee))
+    }
+
+    fn knee_if_queued(&self, measure: &Measure, slowdown: Option<f64>) -> Option<f64> {
         let queued = slowdown.filter(|slowdown| *slowdown > 1.0 + self.tuning.queues);
-        queued.map(|slowdown| self.staffed(measure.level / slowdown.max(1.0)))
+        queued.map(|slowdown| measure.level / slowdown.max(1.0))
     }
 
     pub(super) fn grow(&mut self, now: Duration, back: f64, measure: Measure, first: bool) {

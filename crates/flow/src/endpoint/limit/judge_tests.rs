@@ -316,6 +316,18 @@ fn where_it_is_not_known_how_long_fetches_take_what_one_brought_at_best_says_how
     }
 }
 
+/// In rounds in which hardly one has ended it is what comes that tells.
+#[test]
+fn where_what_comes_says_that_they_queue_growing_does_not_end_at_the_top() {
+    for (rate, queues) in [(880e6, true), (900e6, false)] {
+        let few = |level, rate| Measure { rate, finished: 3, ..round(level, 1.0) };
+        let limit = Limit { flying: SIZE, ..growing(few(32.0, rate), 64.0, false) };
+        let limit = judged(limit, few(64.0, 1.2 * rate));
+        let knee = 1.2 * rate / EACH;
+        assert!(rests_at(&limit, if queues { limit.staffed(knee) } else { 64.0 }), "{rate}: {limit:?}");
+    }
+}
+
 #[test]
 fn what_one_fetch_brings_at_best_while_growing_is_remembered() {
     let before = round(8.0, 1.0);

@@ -281,6 +281,8 @@ impl Limit {
         self.last_bytes = self.last_bytes.max(now);
         if silence > self.silence() {
             self.void(now);
+            // What was under way has waited for the end of the stall, and not for others.
+            self.round.cohort = now;
         }
         self.round.delivered(now, bytes);
         self.turn(now);

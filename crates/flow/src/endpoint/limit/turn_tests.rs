@@ -213,6 +213,27 @@ fn what_came_before_a_silence_says_nothing() {
     assert_eq!((limit.phase, limit.level), (Phase::Hold, 10.0));
 }
 
+/// What had come before it is read then, so that readers want less for a while.
+#[test]
+fn that_fetches_took_as_long_as_a_stall_is_not_their_number() {
+    let end = NOW + 5_000 * MS;
+    let mut limit = resting(20.0);
+    limit.delivered(end, 1);
+    for _ in 0..20 {
+        limit.finished(end, &Finished { started: NOW, bytes: SIZE as u64, latency: MS, duration: end - NOW });
+    }
+    (0..10).for_each(|_| limit.started(end));
+    limit.delivered(end + 60 * MS, (20.0 * EACH * 0.06) as u64);
+    for _ in 0..20 {
+        limit.started(end + 60 * MS);
+        limit.finished(
+            end + 60 * MS,
+            &Finished { started: end, bytes: SIZE as u64, latency: 20 * MS, duration: 40 * MS },
+        );
+    }
+    assert_eq!((limit.phase, limit.base), (Phase::Hold, 20.0));
+}
+
 #[test]
 fn a_pause_in_which_nothing_is_under_way_is_no_part_of_a_round() {
     let stall = resting(1.0).tuning.stall;

@@ -196,6 +196,10 @@ impl Endpoint {
             self.hedge.paused(since_last);
         }
         self.newest = self.newest.max(now);
+        if self.limit.was_silent(now) {
+            // What little came in that time is no rate at which anybody should send.
+            self.bandwidth.resumed(now);
+        }
         let (in_flight, allowed) = (self.limit.in_flight(), self.limit.allowed());
         let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed;
         self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);

@@ -133,6 +133,22 @@ fn gaps_in_which_readers_pause_are_no_slowness_and_short_ones_are() {
 }
 
 #[test]
+fn how_little_came_in_a_stall_is_no_rate() {
+    for stall in [5, 60] {
+        let mut told = Told::new(Tuning::default());
+        (0..20).for_each(|_| told.fetches(8, 10 * MS, MB));
+        let before = told.endpoint.bandwidth();
+        let all: Vec<FetchId> = (0..told.endpoint.allowed()).map(|_| told.send(MB)).collect();
+        all.iter().for_each(|fetch| told.bytes(MS, *fetch, KB));
+        told.bytes(Duration::from_secs(stall), all[0], KB);
+        assert_eq!(told.endpoint.bandwidth(), before, "{stall} s");
+        all.iter().for_each(|fetch| told.bytes(2 * MS, *fetch, MB / 2));
+        let after = told.endpoint.bandwidth().expect("there were some");
+        assert!((240 * MB..=260 * MB).contains(&after), "{stall} s: {after}");
+    }
+}
+
+#[test]
 fn only_when_as_many_are_under_way_as_are_allowed_is_a_lower_rate_the_endpoints() {
     for (at_once, lower) in [(1, false), (8, true)] {
         let mut told = Told::new(Tuning::default());

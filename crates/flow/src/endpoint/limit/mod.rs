@@ -277,9 +277,9 @@ impl Limit {
     /// So many bytes arrived.
     pub fn delivered(&mut self, now: Duration, bytes: u64) {
         self.round.advance(now, self.in_flight, self.streaming);
-        let silence = now.saturating_sub(self.last_bytes);
+        let silent = self.was_silent(now);
         self.last_bytes = self.last_bytes.max(now);
-        if silence > self.silence() {
+        if silent {
             self.void(now);
             // What was under way has waited for the end of the stall, and not for others.
             self.round.cohort = now;
@@ -312,7 +312,7 @@ impl Limit {
             Failure::Throttled => self.cut(now, started, false),
             Failure::Transient => {
                 // Where nothing comes at all, fewer would not help.
-                if now.saturating_sub(self.last_bytes) > self.silence() {
+                if self.was_silent(now) {
                     return;
                 }
                 self.round.failed = self.round.failed.saturating_add(1);
@@ -326,9 +326,9 @@ impl Limit {
         }
     }
 
-    /// No bytes for longer than this: a stall.
-    fn silence(&self) -> Duration {
-        self.tuning.stall.max(self.duration().saturating_mul(4))
+    /// Whether nothing came for so long, though something was under way, that it was a stall.
+    pub(super) fn was_silent(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last_bytes) > self.tuning.stall.max(self.duration().saturating_mul(4))
     }
 
     /// One slow fetch says little about the others: it counts for at most eight usual ones.

@@ -144,7 +144,8 @@ fn a_stall_does_not_change_the_mode() {
     let far =
         Backend { ordered: 500.0, wide: 520.0, ramp: 60.0, noise: 0.05, alone: 500.0, latency: 60 * MS };
     for (backend, mode) in [(lustre(true), Mode::Ordered), (lustre(false), Mode::Wide), (far, Mode::Wide)] {
-        for stall in [200, 5_000, 60_000] {
+        // Whether or not it is asked meanwhile.
+        for (stall, asks) in [(200, 200), (5_000, 5_000), (60_000, 60_000), (200, 0), (60_000, 0)] {
             let mut run = Run::new(1);
             run.go(&backend, 5);
             // None is due for some time.
@@ -152,10 +153,12 @@ fn a_stall_does_not_change_the_mode() {
             run.probe.drop_due = run.probe.clock;
             assert_eq!(run.mode, mode);
             let trials = run.probe.trials();
-            for _ in 0..stall {
+            let end = run.now + stall * MS;
+            for _ in 0..asks {
                 run.now += MS;
                 assert_eq!(run.probe.mode(run.now), mode, "{stall} ms");
             }
+            run.now = end;
             run.go(&backend, 1);
             assert_eq!((run.mode, run.probe.trials()), (mode, trials), "{stall} ms");
         }

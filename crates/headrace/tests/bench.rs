@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use headrace_testbed::process::{wait_for, wait_until};
+use headrace_testbed::process::{install_program, wait_for, wait_until};
 use headrace_testbed::volume::native_only;
 use headrace_testbed::{Backing, Run, TestVolume, headrace};
 use rustix::process::{Pid, Signal, kill_process};
@@ -150,7 +150,7 @@ fn an_ordinary_user_is_told_what_was_not_dropped() {
     open(&directory);
     // Where the program was built, others may not be let in.
     let program = scratch.path().join("headrace");
-    std::fs::copy(headrace(), &program).unwrap();
+    install_program(&headrace(), &program);
     let dropping = &LITTLE[..LITTLE.len() - 1];
     let run = Run::new(&program).arg("bench").arg(&directory).args(dropping).arg("--json").limit(LIMIT);
     let report = json(&run.env("HOME", scratch.path()).as_user(65534, 65534).ok());

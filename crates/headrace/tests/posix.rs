@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use headrace_testbed::process::install_program;
 use headrace_testbed::{Backing, MountOptions, Run, TestVolume, tool, uring};
 
 /// Every feature of the suite that exists on Linux, so that nothing is skipped.
@@ -65,9 +66,9 @@ fn run(backing: Backing, options: &MountOptions) {
     // mount(8) for the suite: -i asks the kernel rather than a mount helper, as the suite names the mount point only.
     let shims = scratch.join("bin");
     std::fs::create_dir(&shims).unwrap();
-    let mount = shims.join("mount");
-    std::fs::write(&mount, "#!/bin/sh\nPATH=/usr/bin:/bin:/usr/sbin:/sbin exec mount -i \"$@\"\n").unwrap();
-    std::fs::set_permissions(&mount, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = scratch.join("mount.sh");
+    std::fs::write(&script, "#!/bin/sh\nPATH=/usr/bin:/bin:/usr/sbin:/sbin exec mount -i \"$@\"\n").unwrap();
+    install_program(&script, &shims.join("mount"));
 
     let suite = |remount: bool, pattern: &[&str]| {
         let config = CONFIG.replace("ALLOW_REMOUNT", &remount.to_string());

@@ -148,6 +148,17 @@ pub fn shell(dir: &Path, script: &str) -> Run {
     Run::new("bash").args(["-c", &format!("set -euo pipefail\n{script}")]).dir(dir)
 }
 
+/// Copies a program, or a script, to where it is to be run, executable by everybody.
+///
+/// Another process does it: were the copy open for writing here, a child started by another thread of the test
+/// meanwhile would hold it open until its `exec`, and the copy could not be run until then ("Text file busy").
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn install_program(from: &Path, to: &Path) {
+    Run::new("install").arg("--mode=755").arg(from).arg(to).ok();
+}
+
 /// Waits for `child` at most `limit`; `None` when it still runs then.
 pub fn wait_for(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     wait_until(limit, || child.try_wait().expect("waiting for a child"))

@@ -82,8 +82,9 @@ impl Observer {
 
     #[cold]
     fn origin(&self, tid: u32, opcode: Opcode, body: Args<'_>) -> Origin {
-        let started = SystemTime::now();
-        Origin { started, process: self.processes.of(tid), offset: operation::offset(opcode, body) }
+        let process = self.processes.of(tid);
+        // Last: the duration begins right after it.
+        Origin { offset: operation::offset(opcode, body), process, started: SystemTime::now() }
     }
 
     #[cold]

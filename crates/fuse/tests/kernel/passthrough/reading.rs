@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::{Passed, all, pattern};
 use crate::mapping::Mapping;
 use crate::memory::opens::Way;
+use crate::support::copy_program;
 
 const LEN: usize = (3 << 20) + 17;
 
@@ -47,7 +48,7 @@ fn mappings_are_of_the_file_on_the_disk() {
 #[test]
 fn programs_run_from_it() {
     let passed = Passed::new();
-    fs::copy("/usr/bin/id", passed.path("id")).unwrap();
+    copy_program("/usr/bin/id".as_ref(), &passed.path("id"));
     passed.left("id", 0);
     let reads = passed.reads();
     drop(passed.open("id", Way::Passed).unwrap());

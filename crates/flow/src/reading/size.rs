@@ -71,7 +71,7 @@ impl Reads {
             return part;
         }
         let least = self.part_least().min(part);
-        let several = place.window / self.tuning.parts_per_window.max(1);
+        let several = place.window / self.parts_per_window();
         let worth = self.transfer().map_or(0.0, |(_, rate)| rate * self.tuning.part_least_time.as_secs_f64());
         let fetches = (self.allowed() as u64 / self.followed.max(1)).max(1);
         let shared = (place.left as f64 / fetches as f64 * std::f64::consts::SQRT_2) as u64;
@@ -89,10 +89,18 @@ impl Reads {
         self.tuning.part_min.min(self.limits.request_max).max(1)
     }
 
+    /// Where no stream has more than one fetch under way, one that comes and one that is read are enough for a window.
+    fn parts_per_window(&self) -> u64 {
+        let one_each = self.allowed() as u64 <= self.followed;
+        let dear = self.processors.are_dear() && one_each;
+        let parts = if dear { self.tuning.parts_per_window_dear } else { self.tuning.parts_per_window };
+        parts.max(1)
+    }
+
     /// As many as are allowed are to fit: where memory is what limits, shorter fetches make more of it.
     fn part_most(&self) -> u64 {
         let smallest = self.tuning.grain.saturating_mul(4).min(self.limits.request_max).max(1);
-        let share = self.limits.memory / self.tuning.parts_per_window.max(1) / self.followed.max(1);
+        let share = self.limits.memory / self.parts_per_window() / self.followed.max(1);
         let fitting = self.usable() / self.allowed().max(1) as u64;
         let fitting = (fitting as f64 * std::f64::consts::SQRT_2) as u64;
         self.limits.request_max.min(share).min(fitting.max(self.part_least())).max(smallest)
@@ -110,7 +118,7 @@ impl Reads {
 
     fn times_in_flight(&self, times: u64, part: u64) -> u64 {
         let flying = self.allowed() as u64 * part;
-        let several = part.saturating_mul(self.tuning.parts_per_window);
+        let several = part.saturating_mul(self.parts_per_window());
         self.limits.memory.min(flying.saturating_mul(times.max(1)).max(several))
     }
 }

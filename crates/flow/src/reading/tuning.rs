@@ -37,6 +37,8 @@ pub struct Tuning {
     pub parts_before: u64,
     /// A window has at least so many parts where they can be that small.
     pub parts_per_window: u64,
+    /// The same while processors are what limits and no more fetches may be in flight than there are streams.
+    pub parts_per_window_dear: u64,
     /// A window is up to so many times what may be in flight where parts come about in the order in which they were sent ...
     pub windows_in_order: u64,
     /// ... and larger when it was full while its reader waited and more could have been sent. It is at most so many times what may be in flight: what comes out of order lies there until what is before it comes.
@@ -103,6 +105,7 @@ impl Default for Tuning {
             part_least_time: Duration::from_millis(10),
             parts_before: 8,
             parts_per_window: 4,
+            parts_per_window_dear: 2,
             windows_in_order: 3,
             windows_in_flight: 16,
             share: 16,

@@ -247,6 +247,23 @@ fn of_a_streams_share_of_memory_four_are_to_fit() {
 }
 
 #[test]
+fn two_are_enough_where_each_stream_has_one_fetch_at_most_and_processors_are_the_limit() {
+    let parts = |streams, idle| {
+        let mut reads = far(Limits { memory: 1024 * MIB, ..VAST }, 8);
+        reads.followed = streams;
+        reads.processors(idle);
+        // Of its share of memory, and of a window.
+        let window = 64 * MIB;
+        let part_of = reads.part_of(&far_ahead(window), u64::MAX);
+        (1024 * MIB / streams / reads.part_size(), window / part_of)
+    };
+    assert_eq!(parts(8, 0.2), (4, 4));
+    assert_eq!(parts(8, 0.1), (2, 2));
+    assert_eq!(parts(32, 0.1), (2, 2));
+    assert_eq!(parts(7, 0.1), (4, 4));
+}
+
+#[test]
 fn a_fetch_is_as_small_as_four_checksums_cover_where_memory_is_tiny_and_never_above_what_a_request_may_have()
 {
     let grain = Tuning::default().grain;

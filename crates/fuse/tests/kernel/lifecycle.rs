@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headrace_fuse::{MountError, Session, UnmountError, mount};
+use headrace_testbed::process::install_program;
 
 use crate::memory::MemFs;
-use crate::support::{Mounted, Process, config, copy_program, eventually, runtime};
+use crate::support::{Mounted, Process, config, eventually, runtime};
 
 #[test]
 fn mounts_and_leaves_nothing() {
@@ -163,7 +164,7 @@ fn an_ordinary_user_mounts_by_way_of_the_helper() {
         .tempdir()
         .unwrap();
     let copy = program.path().join("kernel-tests");
-    copy_program(&std::env::current_exe().unwrap(), &copy);
+    install_program(&std::env::current_exe().unwrap(), &copy);
     // Not every machine lets ordinary users open the device: in a mount namespace of its own, this one does.
     let script = r#"
         mount -t tmpfs -o dev none "$1" && mknod -m 666 "$1/fuse" c 10 229 && mount --bind "$1/fuse" /dev/fuse &&

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
 
+use headrace_testbed::process::install_program;
+
 use crate::memory::MemFs;
-use crate::support::{Mounted, copy_program};
+use crate::support::Mounted;
 
 const NOBODY: &str = "65534";
 
@@ -59,7 +61,7 @@ fn a_writer_without_privilege_clears_setuid_and_setgid() {
 fn an_executable_that_was_written_to_runs_without_its_former_privilege() {
     let mounted = Mounted::new();
     let path = mounted.path("id");
-    copy_program("/usr/bin/id".as_ref(), &path);
+    install_program("/usr/bin/id".as_ref(), &path);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4777)).unwrap();
     // The mode is cached for a day; nothing asks for attributes between the write and the execution.
     assert_eq!(mode(&path), 0o4777);

@@ -29,15 +29,6 @@ pub fn by_io_uring() -> bool {
     std::env::var_os("HEADRACE_TEST_IO_URING").is_some()
 }
 
-/// Copies a program to where it is to be run.
-///
-/// Another process does it: were the copy open for writing here, a child started by another test meanwhile would hold
-/// it open until its `exec`, and the copy could not be run until then ("Text file busy").
-pub fn copy_program(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg(from).arg(to).status().unwrap();
-    assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
-}
-
 /// A mounted [`MemFs`].
 pub struct Mounted {
     pub session: Session,

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
 
+use headrace_testbed::process::install_program;
+
 use super::{Passed, all, pattern};
 use crate::mapping::Mapping;
 use crate::memory::opens::Way;
-use crate::support::copy_program;
 
 const LEN: usize = (3 << 20) + 17;
 
@@ -48,7 +49,7 @@ fn mappings_are_of_the_file_on_the_disk() {
 #[test]
 fn programs_run_from_it() {
     let passed = Passed::new();
-    copy_program("/usr/bin/id".as_ref(), &passed.path("id"));
+    install_program("/usr/bin/id".as_ref(), &passed.path("id"));
     passed.left("id", 0);
     let reads = passed.reads();
     drop(passed.open("id", Way::Passed).unwrap());

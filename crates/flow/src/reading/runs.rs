@@ -11,6 +11,9 @@ use crate::streams::StreamId;
 /// Who read a file to its end would have read one that is so many times as long.
 const LONGER: u64 = 8;
 
+/// A window that is known has room for so many times what is to be in flight.
+const ROOM: f64 = 2.0;
+
 /// How many bytes were read of the streams that ended last.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Runs {
@@ -87,10 +90,12 @@ impl Reads {
     }
 
     /// Bytes that a stream needs ahead of its reader, as far as it will be read: its share of what the endpoint delivers, in the time that a
-    /// fetch of `part` bytes takes. Zero if that is not known.
+    /// fetch of `part` bytes takes, and room for as much that came before what the reader waits for. If that is only known of another time, its
+    /// share of what may be in flight. Zero if nothing is known.
     pub(super) fn known_window(&self, part: u64) -> u64 {
-        let known = self.endpoint.bandwidth().zip(self.endpoint.duration(part));
-        let needed = |(rate, takes): (u64, Duration)| (rate as f64 * takes.as_secs_f64()) as u64;
-        (known.map_or(0, needed) / self.followed.max(1)).min(self.runs.expected())
+        let needed = |(rate, takes): (u64, Duration)| (rate as f64 * takes.as_secs_f64() * ROOM) as u64;
+        let known = self.endpoint.bandwidth().zip(self.endpoint.duration(part)).map(needed);
+        let recalled = || self.endpoint.known().map(|_| part.saturating_mul(self.allowed() as u64));
+        (known.or_else(recalled).unwrap_or(0) / self.followed.max(1)).min(self.runs.expected())
     }
 }

@@ -48,6 +48,7 @@ mod turn_tests;
 use std::time::Duration;
 
 use crowded::Crowd;
+use recalled::KnownFor;
 use refusals::Refused;
 pub use round::Finished;
 use round::{Baseline, Measure, Round};
@@ -102,8 +103,8 @@ pub struct Limit {
     enough: Option<f64>,
     /// Nothing but the first search was done so far.
     fresh: bool,
-    /// While it is searched on from what was known another time: bytes of a fetch that the level is for.
-    known_for: Option<f64>,
+    /// While it is searched on from what was known another time.
+    known_for: Option<KnownFor>,
     holds: u32,
     up_wait: u32,
     up_tried: Duration,

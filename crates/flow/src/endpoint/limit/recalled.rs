@@ -5,12 +5,21 @@ use std::time::Duration;
 
 use super::{Limit, Phase};
 
-/// A level that follows from what was known another time is believed up to so many times the first one.
+/// A level that follows from what was known another time is believed up to so many times the first one, however large fetches are.
 const MOST: f64 = 8.0;
 
 /// The level follows when what is needed differs by so much: it is what a trial would see.
 const FEWER: f64 = 0.8;
 const MORE: f64 = 1.25;
+
+/// What was known, and what the level is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownFor {
+    /// Bytes per second.
+    rate: f64,
+    /// Of a fetch.
+    bytes: f64,
+}
 
 impl Limit {
     /// Begins with what brought `rate` bytes per second another time, where unloaded fetches took `latency` seconds and `per_byte` for each byte
@@ -20,25 +29,32 @@ impl Limit {
         self.baseline.latency = Some(latency);
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
-        self.known_for = Some(bytes);
-        let first = self.tuning.first.max(1.0);
-        let level = self.level_for(rate, latency + per_byte * bytes, bytes);
-        self.base = level.clamp(first, MOST * first).clamp(self.least, self.most);
+        self.known_for = Some(KnownFor { rate, bytes });
+        let level = self.believed(rate, latency + per_byte * bytes, bytes);
+        self.base = level.max(self.tuning.first.max(1.0)).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);
     }
 
-    /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight.
+    /// As many as bring that rate, of those that take so many seconds; but the network may be a slower one.
+    fn believed(&self, rate: f64, seconds: f64, bytes: f64) -> f64 {
+        self.level_for(rate, seconds, bytes).min(MOST * self.tuning.first.max(1.0))
+    }
+
+    /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight; in its
+    /// first round more, if they were fewer than what was known only because they were in so many small fetches.
     pub fn averaged(&mut self, now: Duration, bytes: f64) {
         let Phase::Grow { back, before, first } = self.phase else { return };
-        let Some((known_for, (latency, per_byte))) = self.known_for.zip(self.unloaded()) else { return };
-        let share = (latency / bytes + per_byte) / (latency / known_for + per_byte);
+        let Some((known, (latency, per_byte))) = self.known_for.zip(self.unloaded()) else { return };
+        let share = (latency / bytes + per_byte) / (latency / known.bytes + per_byte);
         if (FEWER..MORE).contains(&share) {
             return;
         }
-        self.known_for = Some(bytes);
-        self.base = (self.base * share).clamp(self.least, self.most);
-        self.phase = Phase::Grow { back: back * share, before, first };
-        self.set_level(now, self.level * share);
+        self.known_for = Some(KnownFor { bytes, ..known });
+        let believed = before.is_none().then(|| self.believed(known.rate, latency + per_byte * bytes, bytes));
+        let follow = |level: f64| (level * share).max(believed.unwrap_or(0.0));
+        self.base = follow(self.base).clamp(self.least, self.most);
+        self.phase = Phase::Grow { back: follow(back), before, first };
+        self.set_level(now, follow(self.level));
     }
 }

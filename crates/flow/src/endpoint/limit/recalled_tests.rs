@@ -27,24 +27,61 @@ fn it_begins_with_what_the_rate_needs_of_fetches_of_that_size() {
 
 #[test]
 fn as_many_bytes_stay_in_flight_when_fetches_become_larger_or_smaller() {
-    for before in [None, Some(round(40.0, 1.0))] {
-        let mut limit = told(1000);
-        limit.phase = Phase::Grow { back: 30.0, before, first: true };
-        let (base, level) = (limit.base, 2.0 * limit.base);
-        limit.level = level;
-        for bytes in [4e6, 8e6, 2e6, 1e6] {
-            limit.averaged(NOW + MS, bytes);
-            let share = needed(bytes) / needed(1e6);
-            assert!(near(limit.base, base * share) && near(limit.level, level * share), "{bytes}: {limit:?}");
-            assert!(matches!(limit.phase, Phase::Grow { back, .. } if near(back, 30.0 * share)), "{limit:?}");
-        }
+    let mut limit = told(1000);
+    limit.phase = Phase::Grow { back: 30.0, before: Some(round(40.0, 1.0)), first: true };
+    let (base, level) = (limit.base, 2.0 * limit.base);
+    limit.level = level;
+    for bytes in [4e6, 8e6, 2e6, 1e6] {
+        limit.averaged(NOW + MS, bytes);
+        let share = needed(bytes) / needed(1e6);
+        assert!(near(limit.base, base * share) && near(limit.level, level * share), "{bytes}: {limit:?}");
+        assert!(matches!(limit.phase, Phase::Grow { back, .. } if near(back, 30.0 * share)), "{limit:?}");
     }
+}
+
+#[test]
+fn in_its_first_round_it_is_what_the_rate_needs_of_fetches_of_the_size_they_have() {
+    let mut limit = told(1000);
+    for bytes in [4e6, 8e6] {
+        limit.averaged(NOW + MS, bytes);
+        let level = limit.staffed(needed(bytes));
+        assert!(near(limit.base, level) && near(limit.level, level), "{bytes}: {limit:?}");
+        assert!(matches!(limit.phase, Phase::Grow { back, .. } if near(back, level)), "{limit:?}");
+    }
+}
+
+/// Eight times the first number is not all that this network needs of small fetches, but of large ones it is more.
+#[test]
+fn what_is_known_is_bounded_by_number_whatever_the_size() {
+    let (most, rate) = (8.0 * Tuning::default().first, 4.0 * RATE);
+    let mut limit = Limit::new(Tuning::default(), 1000);
+    limit.recall(NOW, rate, 0.1, 4e-9, 1e6);
+    assert!(near(limit.level, most), "{limit:?}");
+    limit.averaged(NOW + MS, 2e6);
+    assert!(near(limit.level, most), "{limit:?}");
+    limit.averaged(NOW + MS, 8e6);
+    let level = limit.staffed(4.0 * needed(8e6));
+    assert!(level < most && near(limit.level, level), "{level}, {limit:?}");
+}
+
+/// Where eight are more than is known to be needed, they stay as many bytes, down to what is needed.
+#[test]
+fn who_begins_with_more_than_is_known_does_not_have_as_many_large_ones() {
+    let mut limit = Limit::new(Tuning::default(), 1000);
+    limit.recall(NOW, RATE / 100.0, 0.1, 4e-9, 1e6);
+    assert!(near(limit.level, 8.0), "{limit:?}");
+    limit.averaged(NOW + MS, 2e6);
+    assert!(near(limit.level, 8.0 * needed(2e6) / needed(1e6)), "{limit:?}");
+    limit.averaged(NOW + MS, 8e6);
+    assert!(near(limit.level, limit.staffed(needed(8e6) / 100.0)) && limit.level < 2.0, "{limit:?}");
 }
 
 #[test]
 fn a_little_larger_or_smaller_is_as_large() {
     for (share, follows) in [(0.79, true), (0.81, false), (1.24, false), (1.26, true)] {
         let mut limit = told(1000);
+        // It was measured.
+        limit.phase = Phase::Grow { back: limit.base, before: Some(round(40.0, 1.0)), first: true };
         let (base, began) = (limit.base, limit.round.began);
         // As many bytes as need so many times the fetches.
         limit.averaged(NOW + MS, 0.1 / (share * (0.1 / 1e6 + 4e-9) - 4e-9));

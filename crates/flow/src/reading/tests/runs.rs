@@ -1,6 +1,7 @@
 //! What files that were read before say of the next one, and one mount of the other.
 
 use super::*;
+use crate::endpoint::Known;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -67,7 +68,8 @@ fn streams_share_what_the_endpoint_is_known_to_deliver() {
     assert!(alone > 8 * part, "{alone}");
     let endpoint = &world.reads.endpoint;
     let (rate, takes) = endpoint.bandwidth().zip(endpoint.duration(part)).expect("much was read");
-    let needed = (rate as f64 * takes.as_secs_f64()) as u64;
+    // And room for as much that comes before what is waited for.
+    let needed = (2.0 * rate as f64 * takes.as_secs_f64()) as u64;
     assert!(alone.abs_diff(needed) <= needed / 8, "{alone}, {rate} bytes a second for {takes:?}");
     assert!(of_two.abs_diff(alone / 2) <= alone / 8, "{of_two}, alone {alone}");
 }
@@ -161,6 +163,25 @@ fn what_was_learned_is_made_use_of_as_soon_as_it_is_seen_to_be_so() {
         known >= 4 * unknown,
         "{known}, and {unknown} with nothing known, before the first read is answered"
     );
+}
+
+#[test]
+fn who_was_told_sends_what_may_be_in_flight_before_anything_has_come() {
+    let endpoint = Known { latency: 100 * MS, mib: 50 * MS, rate: 400_000_000 };
+    let sent = |run: Option<u64>, files: u64| {
+        let mut world = far();
+        run.into_iter().for_each(|run| world.reads.recall(Learned { endpoint, run }));
+        (1..=files).for_each(|file| world.open(file, 512 * MIB));
+        for file in 1..=files {
+            world.ask(file, 0..MIB);
+        }
+        (world.flying.len(), world.reads.allowed())
+    };
+    assert_eq!(sent(None, 1), (3, 8), "nothing is known");
+    assert_eq!(sent(Some(1024 * MIB), 1), (8, 8));
+    assert_eq!(sent(Some(1024 * MIB), 2), (9, 8), "no more for two, but for what the second waits for");
+    assert_eq!(sent(Some(3 * MIB), 1), (4, 8), "he reads beginnings");
+    assert_eq!(sent(Some(0), 1), (3, 8), "it is not known how far he reads");
 }
 
 #[test]

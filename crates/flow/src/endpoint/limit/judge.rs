@@ -41,7 +41,8 @@ impl Limit {
         let representative = match self.phase {
             Phase::Up | Phase::Grow { before: Some(_), .. } => false,
             Phase::Grow { .. } | Phase::Down { .. } => true,
-            Phase::Hold => self.baseline.latency.is_some(),
+            // Who was refused before anything was measured has nothing else to go by.
+            Phase::Hold => self.baseline.latency.is_some() || self.refused.is_some(),
         };
         if counted && self.skip == 0 && representative && !self.deceives(&measure) {
             self.baseline.lower(&measure);

@@ -1,6 +1,7 @@
 //! How long a refusal is remembered, where a burst of them ends, and the way back from it.
 
-use super::resting::{MS, NOW, faster, near, resting, round, trying};
+use super::resting::{LATENCY, MS, NOW, SIZE, faster, near, resting, round, trying};
+use super::round::Baseline;
 use super::{Limit, Phase};
 use crate::backoff::Failure;
 
@@ -36,6 +37,18 @@ fn for_some_seconds_after_a_refusal_the_level_only_creeps_up() {
         }
     }
     assert!(!resting(50.0).careful(NOW));
+}
+
+#[test]
+fn who_is_refused_before_anything_was_measured_measures_what_is_not_refused() {
+    let unloaded = |limit: Limit| {
+        let mut limit = Limit { baseline: Baseline::default(), ..limit };
+        limit.judge(NOW, round(50.0, 1.0), true);
+        limit.unloaded()
+    };
+    let (latency, per_byte) = unloaded(refused(false)).expect("a round has ended");
+    assert!(near(latency, LATENCY) && near(per_byte, LATENCY / SIZE), "{latency} {per_byte}");
+    assert_eq!(unloaded(resting(50.0)), None, "of a level that was found otherwise it may be too long");
 }
 
 #[test]

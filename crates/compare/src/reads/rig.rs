@@ -58,6 +58,14 @@ impl Sizes {
         }
     }
 
+    /// The same for reading that is stopped after so many seconds. The large file does not become smaller.
+    pub fn lasting(self, seconds: f64) -> Sizes {
+        let limit = Duration::try_from_secs_f64(seconds).unwrap_or(self.limit);
+        let longer = (limit.as_secs_f64() / self.limit.as_secs_f64().max(1e-3)).max(1.0);
+        // Of whole blocks for each of 32 streams.
+        Sizes { big: ((self.big as f64 * longer) as u64).next_multiple_of(32 << 20), limit, ..self }
+    }
+
     /// For the tests of this program.
     pub fn tiny() -> Sizes {
         Sizes {
@@ -105,7 +113,7 @@ impl Rig {
 
     /// What serves, for the report.
     pub fn describe(&self) -> String {
-        self.site.server.describe()
+        format!("{}; reading is stopped after {:?}", self.site.server.describe(), self.sizes.limit)
     }
 
     /// What Headrace says its version is.
@@ -211,6 +219,18 @@ impl Rig {
 mod tests {
     use super::*;
     use crate::reads::faults;
+
+    #[test]
+    fn files_outlast_reading_that_takes_longer() {
+        let full = Sizes::full();
+        assert_eq!(full.lasting(2.5), full);
+        let long = full.lasting(6.0);
+        assert_eq!((long.limit, long.big), (Duration::from_secs(6), 3072 << 20));
+        assert_eq!(Sizes { limit: full.limit, big: full.big, ..long }, full);
+        let short = full.lasting(1.0);
+        assert_eq!((short.limit, short.big), (Duration::from_secs(1), full.big), "a fault is watched in it");
+        assert_eq!(full.lasting(7.3).big % (32 << 20), 0);
+    }
 
     #[test]
     fn reading_goes_on_until_a_fault_has_been_watched() {

@@ -45,7 +45,11 @@ impl Runs {
 
     /// So many bytes will be read of the next one, at least: of two in a row, the shorter one counts. Zero if there was none yet.
     pub fn expected(&self) -> u64 {
-        self.last.iter().flatten().min().copied().unwrap_or(0)
+        self.ended_with().unwrap_or(0)
+    }
+
+    fn ended_with(&self) -> Option<u64> {
+        self.last.iter().flatten().min().copied()
     }
 }
 
@@ -62,7 +66,10 @@ impl Reads {
     /// What was learned so far; `None` if that is nothing.
     pub fn learned(&self) -> Option<Learned> {
         let endpoint = self.endpoint.known().filter(|_| self.tuning.fixed.is_none())?;
-        Some(Learned { endpoint, run: self.runs.expected() })
+        // If none has ended (a file is open yet), one that goes on was read as far as it was.
+        let runs = self.files.values().flat_map(|file| file.ahead.values().map(|ahead| ahead.run));
+        let run = self.runs.ended_with().or_else(|| runs.max()).unwrap_or(0);
+        Some(Learned { endpoint, run })
     }
 
     /// What was learned another time. It counts from when the endpoint is seen to be as it was then, and only before the first search for

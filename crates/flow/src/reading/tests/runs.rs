@@ -185,6 +185,17 @@ fn who_was_told_sends_what_may_be_in_flight_before_anything_has_come() {
 }
 
 #[test]
+fn a_file_that_is_open_yet_was_read_as_far_as_it_was() {
+    let mut world = far();
+    world.open(1, 512 * MIB);
+    world.stream(1, 96 * MIB, MIB);
+    let run = |world: &World| world.reads.learned().map_or(0, |learned| learned.run / MIB);
+    assert_eq!(run(&world), 96);
+    read(&mut world, 2, 512 * MIB, 40 * MIB);
+    assert_eq!(run(&world), 40, "one that has ended says more");
+}
+
+#[test]
 fn what_was_learned_of_another_network_is_not_believed() {
     let mut elsewhere = World::new(1024 * MIB, 20 * MS, 90_000_000);
     for file in 1..=2 {

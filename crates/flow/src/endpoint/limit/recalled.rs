@@ -38,7 +38,11 @@ impl Limit {
 
     /// As many as bring that rate, of those that take so many seconds; but the network may be a slower one.
     fn believed(&self, rate: f64, seconds: f64, bytes: f64) -> f64 {
-        self.level_for(rate, seconds, bytes).min(MOST * self.tuning.first.max(1.0))
+        self.level_for(rate, seconds, bytes).min(self.most_believed())
+    }
+
+    fn most_believed(&self) -> f64 {
+        MOST * self.tuning.first.max(1.0)
     }
 
     /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight; in its
@@ -52,7 +56,11 @@ impl Limit {
         }
         self.known_for = Some(KnownFor { bytes, ..known });
         let believed = before.is_none().then(|| self.believed(known.rate, latency + per_byte * bytes, bytes));
-        let follow = |level: f64| (level * share).max(believed.unwrap_or(0.0));
+        let most = self.most_believed();
+        let follow = |level: f64| match believed {
+            Some(believed) => (level * share).max(believed).min(most),
+            None => level * share,
+        };
         self.base = follow(self.base).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: follow(back), before, first };
         self.set_level(now, follow(self.level));

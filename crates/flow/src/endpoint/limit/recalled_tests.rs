@@ -62,6 +62,8 @@ fn what_is_known_is_bounded_by_number_whatever_the_size() {
     limit.averaged(NOW + MS, 8e6);
     let level = limit.staffed(4.0 * needed(8e6));
     assert!(level < most && near(limit.level, level), "{level}, {limit:?}");
+    limit.averaged(NOW + MS, 1e6);
+    assert!(near(limit.level, most), "as many bytes of small ones would be more: {limit:?}");
 }
 
 /// Where eight are more than is known to be needed, they stay as many bytes, down to what is needed.

@@ -30,19 +30,15 @@ impl Limit {
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
         self.known_for = Some(KnownFor { rate, bytes });
-        let level = self.believed(rate, latency + per_byte * bytes, bytes);
-        self.base = level.max(self.tuning.first.max(1.0)).clamp(self.least, self.most);
+        let level = self.level_for(rate, latency + per_byte * bytes, bytes);
+        self.base = level.clamp(self.first(), MOST * self.first()).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);
     }
 
-    /// As many as bring that rate, of those that take so many seconds; but the network may be a slower one.
-    fn believed(&self, rate: f64, seconds: f64, bytes: f64) -> f64 {
-        self.level_for(rate, seconds, bytes).min(self.most_believed())
-    }
-
-    fn most_believed(&self) -> f64 {
-        MOST * self.tuning.first.max(1.0)
+    /// The level where nothing is known.
+    fn first(&self) -> f64 {
+        self.tuning.first.max(1.0)
     }
 
     /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight; in its
@@ -55,11 +51,11 @@ impl Limit {
             return;
         }
         self.known_for = Some(KnownFor { bytes, ..known });
-        let believed = before.is_none().then(|| self.believed(known.rate, latency + per_byte * bytes, bytes));
-        let most = self.most_believed();
-        let follow = |level: f64| match believed {
-            Some(believed) => (level * share).max(believed).min(most),
-            None => level * share,
+        let needed = self.level_for(known.rate, latency + per_byte * bytes, bytes);
+        let most = MOST * self.first();
+        let follow = |level: f64| match before {
+            None => (level * share).max(needed).min(most),
+            Some(_) => level * share,
         };
         self.base = follow(self.base).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: follow(back), before, first };

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -48,6 +49,7 @@ pub struct OpenMode {
 pub(crate) struct OpenFile {
     pub inode: Pinned,
     pub flags: i32,
+    pub opened: Instant,
     /// How it is served.
     pub mode: Mutex<Mode>,
     /// It was read through [`crate::streaming`], which is to hear of its end.
@@ -59,7 +61,14 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(inode: Pinned, flags: i32, mode: Mode) -> Self {
         let heard = inode.state.lock().failures.heard_at_open();
-        OpenFile { inode, flags, mode: Mutex::new(mode), streamed: AtomicBool::new(false), heard }
+        OpenFile {
+            inode,
+            flags,
+            opened: Instant::now(),
+            mode: Mutex::new(mode),
+            streamed: AtomicBool::new(false),
+            heard,
+        }
     }
 
     /// Tells of a failure of background writing that this open file has not heard of.

@@ -75,11 +75,15 @@ impl Vfs {
             return Ok(());
         };
         let _in_order = inode.commit.lock();
+        if change.atime.is_some() {
+            inode.accessed.setting();
+        }
         if let Some(mtime) = change.mtime {
             // First: the time of the last change of anything is then that of metadata.
             self.set_staged_mtime(&mut inode.state.lock(), mtime)?;
         }
         self.meta().setattr(ino, change)?;
+        inode.accessed.outdated();
         if change.mtime.is_some() {
             // The time of earlier writes must not come back with their commit.
             inode.state.lock().mtime = None;

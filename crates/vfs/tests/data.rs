@@ -3,9 +3,11 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::{CALLER, File, READ_WRITE, Rig, pattern};
 use headrace_layout::{Compression, InodeNo};
-use headrace_vfs::{VfsOptions, XattrMode};
+use headrace_vfs::{AtimePolicy, SetAttr, Time, VfsOptions, XattrMode};
 use headrace_volume::FormatOptions;
 use proptest::prelude::*;
 
@@ -200,6 +202,53 @@ fn times_set_after_a_write_are_kept() {
     let vfs = rig.reopen_checked(vfs);
     assert_eq!(vfs.getattr(ino).expect("getattr").mtime, when);
     rig.close(vfs);
+}
+
+/// Reads that the kernel makes ahead of a reader come and end whenever they like.
+#[test]
+fn an_access_time_that_is_set_is_kept_whatever_was_read_before() {
+    for atime in [AtimePolicy::RelAtime, AtimePolicy::StrictAtime] {
+        let rig = Rig::new(&small_segments(), VfsOptions { atime, ..VfsOptions::default() });
+        let vfs = rig.open();
+        let file = File::create(&rig, &vfs, "f");
+        file.write(0, &pattern(1, 4096));
+        file.fsync().expect("fsync");
+        let old = Time { secs: -178_285_744, nanos: 942_376_682 };
+        let set = || {
+            let change = SetAttr { atime: Some(old), ..SetAttr::default() };
+            rig.runtime.block_on(vfs.setattr(file.ino, change, None)).expect("setattr");
+        };
+        let read = |file: &File<'_>| assert_eq!(file.read(0, 4096), pattern(1, 4096));
+        let accessed = || vfs.getattr(file.ino).expect("getattr").atime;
+
+        let under_way = vfs.read(file.ino, file.file, 0, 4096);
+        read(&file);
+        set();
+        assert_eq!(rig.runtime.block_on(under_way).expect("read").concat(), pattern(1, 4096));
+        assert_eq!(accessed(), old, "{atime:?}");
+        // One that came too late, unless this machine stood still between the two.
+        loop {
+            let began = Instant::now();
+            set();
+            read(&file);
+            if began.elapsed() < Duration::from_secs(1) {
+                assert_eq!(accessed(), old, "{atime:?}");
+                break;
+            }
+        }
+        // Whoever opens it now has not read before.
+        let set_at = vfs.getattr(file.ino).expect("getattr").ctime;
+        let again = File::open(&rig, &vfs, "f");
+        read(&again);
+        assert!(accessed() >= set_at, "{atime:?}: {:?}", accessed());
+        again.release();
+        set();
+        std::thread::sleep(Duration::from_millis(1100));
+        read(&file);
+        assert!(accessed() >= set_at, "{atime:?}: {:?}", accessed());
+        file.release();
+        rig.close(vfs);
+    }
 }
 
 #[test]

@@ -53,11 +53,14 @@ impl Namespace {
         })
     }
 
-    /// Sets the access time alone. Nothing happens if the inode is gone.
-    pub fn touch_atime(&self, ino: InodeNo, time: Time) -> Result<()> {
+    /// Sets the access time alone. Nothing happens if the inode is gone, or if `wanted` says that it is not wanted any more:
+    /// that is asked within the transaction, perhaps several times, after the inode was looked at.
+    pub fn touch_atime(&self, ino: InodeNo, time: Time, wanted: impl Fn() -> bool) -> Result<()> {
         time.check()?;
         self.update(|tx| {
-            if let Some(inode) = tx.find_inode(ino)? {
+            if let Some(inode) = tx.find_inode(ino)?
+                && wanted()
+            {
                 inode.atime = time;
             }
             Ok(())

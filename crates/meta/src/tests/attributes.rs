@@ -17,7 +17,9 @@ fn what_is_not_named_stays() {
             fx.ns.setattr(file, &SetAttr { mtime: Some(bad), ..SetAttr::default() }),
             MetaError::Invalid(_)
         );
-        fx.ns.touch_atime(file, Time { secs: 9, nanos: 9 }).unwrap();
+        fx.ns.touch_atime(file, Time { secs: 8, nanos: 8 }, || false).unwrap();
+        assert_eq!(fx.attr(file), after);
+        fx.ns.touch_atime(file, Time { secs: 9, nanos: 9 }, || true).unwrap();
         assert_eq!(fx.attr(file), Attr { atime: Time { secs: 9, nanos: 9 }, ..after });
         refused!(fx.ns.setattr(headrace_layout::InodeNo(99), &SetAttr::default()), MetaError::NotFound);
     });

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headrace_cache::disk::{Entry, Readiness};
 use headrace_layout::InodeNo;
@@ -105,7 +105,8 @@ impl Vfs {
             }
             // Reads are not seen.
             if flags & libc::O_NOATIME == 0 {
-                self.touch(inode);
+                let now = Instant::now();
+                self.touch(inode, now, now);
             }
         }
         Ok((mode, answer))

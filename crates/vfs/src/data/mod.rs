@@ -1,5 +1,6 @@
 //! Data of regular files.
 
+pub(crate) mod access;
 mod copy;
 mod flush;
 mod log_limit;

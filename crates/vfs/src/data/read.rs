@@ -11,14 +11,12 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use headrace_cache::disk::{Entry, Key};
 use headrace_layout::{ExtentData, InodeNo};
-use headrace_meta::Time;
 
 use super::sources::{ATTEMPTS, Missed, READ_WIDTH, Source, Through};
 use crate::ReadReply;
 use crate::error::{Error, Result};
 use crate::handles::{Backing, FileId, OpenFile};
 use crate::inode::Inode;
-use crate::options::AtimePolicy;
 use crate::streaming::{Body, Streamed};
 use crate::vfs::Vfs;
 
@@ -40,6 +38,7 @@ impl Vfs {
         len: u32,
     ) -> impl Future<Output = Result<ReadReply>> + Send + use<> {
         let vfs = Arc::clone(self);
+        let came = Instant::now();
         async move {
             let open = vfs.handles.get(file)?;
             let reply = match (open.staged_file(), open.reads_what_is_passed()) {
@@ -48,7 +47,7 @@ impl Vfs {
                 (None, None) => vfs.read_range(&open, file, offset, len).await,
             };
             match &reply {
-                Ok(_) if open.flags & libc::O_NOATIME == 0 => vfs.touch(&open.inode),
+                Ok(_) if open.flags & libc::O_NOATIME == 0 => vfs.touch(&open.inode, open.opened, came),
                 Ok(_) => {}
                 Err(error) => {
                     if let Some(left_out) = vfs.outage.reads.lock().due(Instant::now()) {
@@ -204,28 +203,6 @@ impl Vfs {
                 }
                 done => return done,
             }
-        }
-    }
-
-    pub(crate) fn touch(&self, inode: &Inode) {
-        if self.options.read_only || self.options.atime == AtimePolicy::NoAtime {
-            return;
-        }
-        let now = Time::now();
-        if self.options.atime == AtimePolicy::RelAtime {
-            if now.secs < inode.atime_until.load(Ordering::Relaxed) {
-                return;
-            }
-            inode.atime_until.store(now.secs.saturating_add(60), Ordering::Relaxed);
-            let Ok(attr) = self.attributes(inode.ino) else { return };
-            let fresh =
-                attr.atime > attr.mtime && attr.atime > attr.ctime && attr.atime.secs + 86_400 > now.secs;
-            if fresh {
-                return;
-            }
-        }
-        if let Err(error) = self.meta().touch_atime(inode.ino, now) {
-            tracing::debug!(ino = %inode.ino, %error, "cannot set the access time");
         }
     }
 }

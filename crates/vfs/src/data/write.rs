@@ -72,7 +72,7 @@ impl Vfs {
                 vfs.accept(inode.ino, &mut state, offset, &data, Some(place));
                 state.dirty.pending_len()
             };
-            inode.atime_until.store(i64::MIN, Ordering::Relaxed);
+            inode.accessed.outdated();
             if pending >= vfs.plan.batch {
                 vfs.start_full_uploads(inode);
             }

@@ -8,7 +8,7 @@ mod table;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use headrace_cache::disk::Entry;
@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use crate::caching::modes::Opens;
 use crate::caching::passing::Passing;
+use crate::data::access::Accessed;
 use crate::data::outage::Attempts;
 use crate::error::Result;
 use crate::staging::Staged;
@@ -42,8 +43,7 @@ pub(crate) struct Inode {
     pub exclusive: tokio::sync::Mutex<()>,
     /// Told when a batch is committed or has failed.
     pub changed: Notify,
-    /// Until this second a read need not look at the access time (relatime).
-    pub atime_until: AtomicI64,
+    pub accessed: Accessed,
     /// It has no name any more: nobody will miss its bytes once it is closed.
     pub unlinked: AtomicBool,
     /// What is cached of it, if that is known.
@@ -111,7 +111,7 @@ impl Inode {
             commit: Mutex::new(()),
             exclusive: tokio::sync::Mutex::new(()),
             changed: Notify::new(),
-            atime_until: AtomicI64::new(i64::MIN),
+            accessed: Accessed::default(),
             unlinked: AtomicBool::new(attr.nlink == 0),
             cached: Mutex::new(None),
             without_capability: AtomicBool::new(false),

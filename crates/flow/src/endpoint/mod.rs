@@ -138,6 +138,11 @@ impl Endpoint {
         self.limit.set_least(count.clamp(1, 2));
     }
 
+    /// So many readers are fetched ahead for: where nothing is known, one fetch for each may be in flight. See [`Limit::readers`].
+    pub fn readers(&mut self, now: Duration, readers: u64) {
+        self.limit.readers(now, readers);
+    }
+
     /// `fetch`, of `bytes` bytes, is sent. `hedge`: it is the second attempt of another one.
     ///
     /// Call it for every fetch, also beyond what is [`allowed`](Endpoint::allowed): hedges and urgent ones may go beyond it.

@@ -41,6 +41,17 @@ fn elsewhere_nothing_is_fetched_ahead_of_a_first_read() {
 }
 
 #[test]
+fn at_first_each_of_many_readers_has_one_under_way() {
+    let mut driven = driven(limits(1024 * MIB), 40);
+    for file in 1..=40 {
+        driven.read(file, 0..64 * KIB);
+    }
+    assert_eq!(driven.reads.allowed(), 40);
+    let waited_for = driven.sent().iter().filter(|sent| !sent.ahead && sent.range.start == 0).count();
+    assert_eq!(waited_for, 40, "nobody waits for another's");
+}
+
+#[test]
 fn reads_that_somebody_waits_for_go_a_little_beyond_what_is_allowed() {
     let mut driven = driven(limits(1024 * MIB), 1);
     let allowed = driven.reads.allowed();

@@ -27,6 +27,9 @@ mod judge;
 mod judge_tests;
 #[cfg(test)]
 mod queue_tests;
+mod readers;
+#[cfg(test)]
+mod readers_tests;
 mod recalled;
 #[cfg(test)]
 mod recalled_tests;

@@ -37,7 +37,7 @@ impl Limit {
     }
 
     /// The level where nothing is known.
-    fn first(&self) -> f64 {
+    pub(super) fn first(&self) -> f64 {
         self.tuning.first.max(1.0)
     }
 

@@ -113,3 +113,13 @@ fn it_is_believed_once_and_then_measured() {
     let known = endpoint.known().expect("it is known");
     assert_eq!((known.latency, known.mib), (KNOWN.latency, KNOWN.mib));
 }
+
+#[test]
+fn it_says_better_than_the_number_of_readers_how_many_are_needed() {
+    for (known, allowed) in [(None, 30), (Some(KNOWN), 8)] {
+        let mut endpoint = Endpoint::new(Tuning::default(), 64);
+        known.into_iter().for_each(|known| endpoint.recall(known));
+        endpoint.readers(Duration::ZERO, 30);
+        assert_eq!(endpoint.allowed(), allowed, "{known:?}");
+    }
+}

@@ -139,8 +139,11 @@ impl Endpoint {
     }
 
     /// So many readers are fetched ahead for: where nothing is known, one fetch for each may be in flight. See [`Limit::readers`].
+    /// What is known of another time says better how many are needed, as soon as a first fetch has come.
     pub fn readers(&mut self, now: Duration, readers: u64) {
-        self.limit.readers(now, readers);
+        if self.recalled.is_none() {
+            self.limit.readers(now, readers);
+        }
     }
 
     /// `fetch`, of `bytes` bytes, is sent. `hedge`: it is the second attempt of another one.

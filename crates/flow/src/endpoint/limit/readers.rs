@@ -6,7 +6,7 @@ use super::round::Round;
 use super::{Limit, Phase};
 
 /// So many readers count at most, in times the first level.
-const MOST: f64 = 8.0;
+const MOST: f64 = 4.0;
 
 impl Limit {
     /// So many readers wait for their first bytes, or read on. Until the first round is over as many are allowed, if that is more than the

@@ -10,15 +10,15 @@ fn new() -> Limit {
 }
 
 #[test]
-fn as_many_as_there_are_readers_up_to_eight_times_the_first_number() {
+fn as_many_as_there_are_readers_up_to_four_times_the_first_number() {
     for (readers, most, allowed) in [
         (0, 1000, 8),
         (8, 1000, 8),
         (9, 1000, 9),
-        (64, 1000, 64),
-        (65, 1000, 64),
-        (u64::MAX, 1000, 64),
-        (50, 20, 20),
+        (32, 1000, 32),
+        (33, 1000, 32),
+        (u64::MAX, 1000, 32),
+        (30, 20, 20),
     ] {
         let mut limit = Limit::new(Tuning::default(), most);
         limit.readers(NOW, readers);
@@ -62,7 +62,7 @@ fn measured(readers: u64) -> Limit {
 
 #[test]
 fn their_first_bytes_are_the_first_round() {
-    for readers in [8, 32, 64] {
+    for readers in [8, 20, 32] {
         let limit = measured(readers);
         assert_eq!(limit.allowed() as u64, 2 * readers, "{limit:?}");
         assert!(!limit.is_new());

@@ -29,7 +29,6 @@ impl Reads {
         self.admit(now);
         let mode = self.mode(now);
         self.go_on();
-        self.endpoint.readers(now, self.followed);
         self.send_demands(now);
         self.endpoint.streams(self.ring.len());
         self.pace.begin();

@@ -226,6 +226,7 @@ impl Reads {
                 let before = state.ahead.len();
                 state.ahead_of(placed.stream, window, part);
                 self.followed += (state.ahead.len() - before) as u64;
+                self.endpoint.readers(now, self.followed);
             }
             let known = self.known_window(part);
             if let Some(ahead) = self.ahead(file, placed.stream) {

@@ -138,7 +138,7 @@ impl Limit {
     /// Nothing is known yet. Never more than `most` (at least 1) are allowed.
     pub fn new(tuning: Tuning, most: usize) -> Limit {
         let most = most.max(1) as f64;
-        let first = tuning.first.clamp(1.0, most);
+        let first = tuning.first().min(most);
         Limit {
             least: 1.0,
             most,

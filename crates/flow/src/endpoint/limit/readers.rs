@@ -13,7 +13,7 @@ impl Limit {
     /// first level: without reading ahead they would be in flight as well, and a search that begins at a quarter of them takes two rounds
     /// more. [Once anything was measured](Limit::is_new) this does nothing.
     pub fn readers(&mut self, now: Duration, readers: u64) {
-        let level = (readers as f64).min(MOST * self.first()).min(self.most);
+        let level = (readers as f64).min(MOST * self.tuning.first()).min(self.most);
         if level <= self.base || !self.is_new() {
             return;
         }

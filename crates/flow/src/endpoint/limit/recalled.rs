@@ -31,14 +31,9 @@ impl Limit {
         self.fresh = false;
         self.known_for = Some(KnownFor { rate, bytes });
         let level = self.level_for(rate, latency + per_byte * bytes, bytes);
-        self.base = level.clamp(self.first(), MOST * self.first()).clamp(self.least, self.most);
+        self.base = level.clamp(self.tuning.first(), MOST * self.tuning.first()).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);
-    }
-
-    /// The level where nothing is known.
-    pub(super) fn first(&self) -> f64 {
-        self.tuning.first.max(1.0)
     }
 
     /// Fetches have so many bytes lately, on average. As long as a level that was known is searched on from, as many bytes stay in flight; in its
@@ -52,7 +47,7 @@ impl Limit {
         }
         self.known_for = Some(KnownFor { bytes, ..known });
         let needed = self.level_for(known.rate, latency + per_byte * bytes, bytes);
-        let most = MOST * self.first();
+        let most = MOST * self.tuning.first();
         let follow = |level: f64| match before {
             None => (level * share).max(needed).min(most),
             Some(_) => level * share,

@@ -63,6 +63,13 @@ pub struct Tuning {
     pub memory: Duration,
 }
 
+impl Tuning {
+    /// The level where nothing is known.
+    pub(super) fn first(&self) -> f64 {
+        self.first.max(1.0)
+    }
+}
+
 impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {

@@ -11,7 +11,7 @@ use super::worker::Job;
 
 /// So many bytes are written together, and where they begin. The kernel keeps long and aligned writes in large pages, which are read faster; but
 /// larger ones than these are not, and often of memory that nobody had for long, which a virtual machine has to be given by its host first: with 1 MiB
-/// a cold GiB took a quarter more processor time there (`docs/benchmarks.md`).
+/// a cold GiB took a quarter more processor time there (`docs/benchmarks/reads.md`).
 const TOGETHER: u64 = 256 << 10;
 
 /// Whole blocks that wait to be written.

@@ -1,4 +1,4 @@
-//! What was found, every single figure of it, as JSON. `docs/benchmarks.md` describes it.
+//! What was found, every single figure of it, as JSON. `docs/benchmarks/reads.md` describes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

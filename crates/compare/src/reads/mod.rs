@@ -1,5 +1,5 @@
 //! Cold reads by themselves: what Headrace decides by measuring against what a person would set by hand, and against clients that
-//! have no file system to be. `docs/benchmarks.md` says what each part is and what is asked of it.
+//! have no file system to be. `docs/benchmarks/reads.md` says what each part is and what is asked of it.
 
 mod cell;
 mod cpu;

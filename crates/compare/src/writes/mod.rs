@@ -1,6 +1,6 @@
 //! Writes by themselves: large files against a client that has no file system to be, blocks overwritten anywhere, trees of small files
 //! beside the native file system and JuiceFS, and what a full queue does to who reads. Every byte that is written is read again in a later
-//! mount and compared. `docs/benchmarks.md` says what each part is and what is asked of it.
+//! mount and compared. `docs/benchmarks/writes.md` says what each part is and what is asked of it.
 
 mod bufferbloat;
 mod overwrite;

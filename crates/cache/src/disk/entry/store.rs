@@ -105,7 +105,7 @@ impl Entry {
     }
 
     /// Has the file system find room for what is about to be written at once and not page by page, which saves a sixth of a write's
-    /// processor time or more (`docs/benchmarks.md`). What fails here the write tells.
+    /// processor time or more (`docs/benchmarks/reads.md`). What fails here the write tells.
     fn preallocate(&self, offset: u64, len: u64) {
         if len >= PREALLOCATED && self.lane.preallocates {
             let _ = fallocate(&*self.file, FallocateFlags::KEEP_SIZE, offset, len);

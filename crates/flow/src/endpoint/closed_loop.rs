@@ -273,6 +273,7 @@ fn scaled() -> Vec<(&'static str, limit::Tuning)> {
         add("first", |t, f| t.first *= f);
         add("grow", |t, f| t.grow *= f);
         add("grow_worth", |t, f| t.grow_worth *= f);
+        add("burst_worth", |t, f| t.burst_worth *= f);
         add("up", |t, f| t.up *= f);
         add("up_after_drop", |t, f| t.up_after_drop *= f);
         add("down", |t, f| t.down *= f);
@@ -288,6 +289,7 @@ fn scaled() -> Vec<(&'static str, limit::Tuning)> {
                 "round_least",
                 (|t: &mut limit::Tuning| &mut t.round_least) as fn(&mut limit::Tuning) -> &mut Duration,
             ),
+            ("burst_least", |t| &mut t.burst_least),
             ("round_most", |t| &mut t.round_most),
             ("up_every", |t| &mut t.up_every),
             ("down_every", |t| &mut t.down_every),

@@ -81,6 +81,8 @@ pub const CONSTANTS: &[Constant] = constants![
     endpoint.limit.first,
     endpoint.limit.grow,
     endpoint.limit.grow_worth,
+    endpoint.limit.burst_least,
+    endpoint.limit.burst_worth,
     endpoint.limit.up,
     endpoint.limit.up_after_drop,
     endpoint.limit.down,

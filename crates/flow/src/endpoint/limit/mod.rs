@@ -4,7 +4,7 @@
 //! bandwidth-delay product, in fetches. Fewer leave it idle, more only queue. Where that knee is cannot be known, so it is
 //! found, in *rounds* of about as many finished fetches as are allowed:
 //!
-//! - **Grow**: double as long as it pays.
+//! - **Grow**: double as long as it pays, from what is needed for what the first fetches brought together (`burst`).
 //! - **Hold**: rest a little above the knee. By Little's law it is at (in flight) / (slowdown), where slowdown is how many times
 //!   longer than unloaded fetches take. Fetches come back at random, so some slack is needed to keep the endpoint busy: of the
 //!   order of the knee's square root (Halfin and Whitt, "Heavy-Traffic Limits for Queues with Many Exponential Servers", 1981).
@@ -19,6 +19,9 @@
 //!
 //! While the processors of this machine are the limit no trial is believed, and the level follows Little's law (`crowded`).
 
+mod burst;
+#[cfg(test)]
+mod burst_tests;
 mod crowded;
 #[cfg(test)]
 mod crowded_tests;
@@ -50,6 +53,7 @@ mod turn_tests;
 
 use std::time::Duration;
 
+use burst::Burst;
 use crowded::Crowd;
 use recalled::KnownFor;
 use refusals::Refused;
@@ -132,6 +136,7 @@ pub struct Limit {
     /// The processors of this machine are the limit.
     busy: bool,
     crowd: Option<Crowd>,
+    burst: Burst,
 }
 
 impl Limit {
@@ -176,6 +181,7 @@ impl Limit {
             since_refused: 0,
             busy: false,
             crowd: None,
+            burst: Burst::default(),
             tuning,
         }
     }
@@ -275,6 +281,9 @@ impl Limit {
     /// Of the fetches in flight, so many have their first byte from now on.
     pub fn streaming(&mut self, now: Duration, count: usize) {
         self.round.advance(now, self.in_flight, self.streaming);
+        if self.streaming == 0 {
+            self.burst.begins(now);
+        }
         self.streaming = count;
     }
 
@@ -289,12 +298,16 @@ impl Limit {
             self.round.cohort = now;
         }
         self.round.delivered(now, bytes);
+        self.burst.delivered(bytes);
         self.turn(now);
     }
 
     /// A fetch is complete (its bytes were reported).
     pub fn finished(&mut self, now: Duration, fetch: &Finished) {
         self.leave(now);
+        if self.is_new() {
+            self.leap(now, fetch);
+        }
         let seconds = fetch.duration.as_secs_f64();
         self.duration = Some(self.duration.map_or(seconds, |mean| mean + (seconds - mean) / 16.0));
         let latency = self.clipped(fetch.latency);

@@ -23,14 +23,19 @@ pub(super) struct KnownFor {
 
 impl Limit {
     /// Begins with what brought `rate` bytes per second another time, where unloaded fetches took `latency` seconds and `per_byte` for each byte
-    /// after it, and lately have `bytes` bytes. But with no fewer than usual and no more than eight times as many: the network may be a
-    /// slower one, though a single fetch does not tell. To be called while [it is new](Limit::is_new).
+    /// after it, and lately have `bytes` bytes, within the bounds of [`begin_at`](Limit::begin_at): the network may be a slower one, though a
+    /// single fetch does not tell. To be called while [it is new](Limit::is_new).
     pub fn recall(&mut self, now: Duration, rate: f64, latency: f64, per_byte: f64, bytes: f64) {
+        self.known_for = Some(KnownFor { rate, bytes });
+        self.begin_at(now, self.level_for(rate, latency + per_byte * bytes, bytes), latency, per_byte);
+    }
+
+    /// Begins at a level, though nothing was tried yet, but with no fewer than usual and no more than eight times as many. Unloaded fetches
+    /// take `latency` seconds and `per_byte` for each byte after it: so the first round tells whether that is too many.
+    pub(super) fn begin_at(&mut self, now: Duration, level: f64, latency: f64, per_byte: f64) {
         self.baseline.latency = Some(latency);
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
-        self.known_for = Some(KnownFor { rate, bytes });
-        let level = self.level_for(rate, latency + per_byte * bytes, bytes);
         self.base = level.clamp(self.tuning.first(), MOST * self.tuning.first()).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);

@@ -12,6 +12,10 @@ pub struct Tuning {
     pub grow: f64,
     /// Growing goes on while the throughput grows by at least this share of what the level grew by.
     pub grow_worth: f64,
+    /// What the first fetches bring together is measured over at least this long.
+    pub burst_least: Duration,
+    /// It is begun with more if that many wait for their first bytes meanwhile, as a share of the level.
+    pub burst_worth: f64,
     /// What a trial of a higher level adds, as a share of the level: large enough to be seen, small enough not to be felt.
     pub up: f64,
     /// The same after a drop of throughput, when the level may be far too low.
@@ -76,6 +80,8 @@ impl Default for Tuning {
             first: 8.0,
             grow: 1.0,
             grow_worth: 0.3,
+            burst_least: Duration::from_millis(10),
+            burst_worth: 0.5,
             up: 0.25,
             up_after_drop: 0.5,
             down: 0.1,

@@ -151,6 +151,7 @@ fn told(limits: Limits, allowed: u32, latency: Duration, rate: u64, bytes: u64) 
     tuning.endpoint.limit.first = allowed.into();
     // However slow they are, it is waited for several.
     tuning.endpoint.limit.round_most = Duration::from_secs(1 << 20);
+    tuning.endpoint.limit.burst_worth = f64::MAX;
     let (mut reads, mut now) = (Reads::new(tuning, limits), Duration::from_secs(1));
     for fetch in (0..2 * u64::from(allowed.max(8))).map(FetchId) {
         reads.endpoint.started(now, fetch, bytes, false);

@@ -90,6 +90,21 @@ fn small_fetches_and_few_bytes_say_nothing() {
     }
 }
 
+/// They took half a second, of which they hardly waited: the last of their bytes came fast by chance.
+#[test]
+fn where_hardly_any_time_passes_in_waiting_more_would_only_wait() {
+    for (latency, leaps) in [(5, false), (15, true)] {
+        let mut limit = new(1_000);
+        (0..8).for_each(|_| limit.started(NOW));
+        limit.streaming(NOW + latency * MS, 8);
+        limit.streaming(NOW + 480 * MS, 0);
+        come(&mut limit, NOW + 480 * MS, 8, MIB, 20 * MS);
+        let fetch = Finished { started: NOW, bytes: MIB, latency: latency * MS, duration: 500 * MS };
+        (0..8).for_each(|_| limit.finished(NOW + 500 * MS, &fetch));
+        assert_eq!(limit.allowed() > 16, leaps, "{latency}: {limit:?}");
+    }
+}
+
 /// The quickest is no measure of how long all of them take.
 #[test]
 fn half_of_those_that_were_sent_have_to_have_ended() {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
+use super::limit::TELLING;
 use super::{Endpoint, Flight};
-
-/// Less says little of how fast the bytes of a fetch follow each other, bytes.
-const TELLING: u64 = 512 << 10;
 
 /// As short as this, times differ by chance.
 const SHORT: Duration = Duration::from_millis(2);

@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::Limit;
 use super::round::Finished;
 
-/// Smaller fetches say little of how fast their bytes follow each other, bytes.
-const TELLING: u64 = 512 << 10;
+/// Less says little of how fast the bytes of a fetch follow each other, bytes.
+pub const TELLING: u64 = 512 << 10;
 
 /// Fewer bytes are no burst.
 const LEAST: u64 = 1 << 20;
 
-/// What has come since a time at which no fetch had its first byte, and the fetches that have ended so far. Times in seconds.
+/// What has come since a time at which no fetch had its first byte, and the large fetches that have ended so far: how many, and sums of seconds and bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Burst {
     began: Duration,

@@ -54,6 +54,7 @@ mod turn_tests;
 use std::time::Duration;
 
 use burst::Burst;
+pub(super) use burst::TELLING;
 use crowded::Crowd;
 use recalled::KnownFor;
 use refusals::Refused;

@@ -9,6 +9,8 @@ use headrace_testbed::volume::native_only;
 use headrace_testbed::{Backing, Fault, FaultProxy, MountOptions, Mounted, Run, TestVolume, direct, pattern};
 
 const MIB: usize = 1 << 20;
+/// Fetches in flight after the first MiB, by what that one tells at most.
+const UNKNOWN: std::ops::RangeInclusive<f64> = 8.0..=64.0;
 
 /// Fetches that may be in flight.
 fn allowed(mounted: &Mounted<'_>) -> f64 {
@@ -65,7 +67,8 @@ fn as_much_as_the_last_mount_found_to_be_of_use_is_in_flight_after_the_first_byt
         .arg("off");
     let mounted = volume.mount_with(&options);
     let record = record(&volume);
-    assert_eq!(begin(&mounted, "one", &data), 8.0, "nothing is known yet");
+    // Nothing is known yet but what the first fetch tells.
+    assert!(UNKNOWN.contains(&begin(&mounted, "one", &data)));
     mounted.unmount();
     let read_record = || -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(&record).expect("it was written")).expect("JSON")
@@ -74,19 +77,21 @@ fn as_much_as_the_last_mount_found_to_be_of_use_is_in_flight_after_the_first_byt
     let number = |name: &str| learned[name].as_u64().expect("a number");
     assert!((150_000..600_000).contains(&number("latency_us")), "{learned}");
     assert!(number("run") >= data.len() as u64 && number("rate") > 1_000_000, "{learned}");
-    // However much it was on a busy machine, and however slowly it came: a second for each MiB, 19 of them in a second.
-    (learned["rate"], learned["mib_us"]) = (20_000_000.into(), 1_000_000.into());
-    std::fs::write(&record, learned.to_string()).unwrap();
-    let mounted = volume.mount_with(&options);
-    // 19 fetches and some slack; more if the latency takes as long as the bytes.
-    let allowed = begin(&mounted, "other", &data);
-    assert!((26.0..54.0).contains(&allowed), "{allowed}: {learned}");
-    mounted.unmount();
-    assert_ne!(read_record(), learned, "it was learned anew");
+    // However much it was on a busy machine, and however slowly it came: a second for each MiB, 19 of them in a second. That is 19 fetches and
+    // some slack; more if the latency takes as long as the bytes. Or one of them in a second, and so no more than if nothing were known.
+    for (rate, expected) in [(20_000_000, 26.0..54.0), (1_000_000, 8.0..8.5)] {
+        (learned["rate"], learned["mib_us"]) = (rate.into(), 1_000_000.into());
+        std::fs::write(&record, learned.to_string()).unwrap();
+        let mounted = volume.mount_with(&options);
+        let allowed = begin(&mounted, "other", &data);
+        assert!(expected.contains(&allowed), "{allowed}: {learned}");
+        mounted.unmount();
+        assert_ne!(read_record(), learned, "it was learned anew");
+    }
     // It is no loss if it cannot be read.
     std::fs::write(&record, "{\"latency_us\":").unwrap();
     let mounted = volume.mount_with(&options);
-    assert_eq!(begin(&mounted, "one", &data), 8.0, "nothing can be known");
+    assert!(UNKNOWN.contains(&begin(&mounted, "one", &data)));
     mounted.unmount();
     assert!(read_record()["latency_us"].is_u64());
 }

@@ -38,12 +38,10 @@ impl Burst {
     }
 
     fn ended(&mut self, fetch: &Finished) {
-        if fetch.bytes >= TELLING {
-            self.ended = self.ended.saturating_add(1);
-            self.latencies += fetch.latency.as_secs_f64();
-            self.durations += fetch.duration.as_secs_f64();
-            self.sizes += fetch.bytes as f64;
-        }
+        self.ended = self.ended.saturating_add(1);
+        self.latencies += fetch.latency.as_secs_f64();
+        self.durations += fetch.duration.as_secs_f64();
+        self.sizes += fetch.bytes as f64;
     }
 
     /// Bytes per second; a burst that is shorter than `least` counts as that long. `None` if it is too small to say anything.
@@ -59,12 +57,13 @@ impl Limit {
     ///
     /// Only where many more are needed: where the network is busy already, nothing is to be had from waiting fetches.
     pub(super) fn leap(&mut self, now: Duration, fetch: &Finished) {
-        self.burst.ended(fetch);
-        let Burst { ended, latencies, durations, sizes, .. } = self.burst;
-        let Some(rate) = self.burst.rate(now, self.tuning.burst_least) else { return };
-        if fetch.bytes < TELLING || (ended as usize) < self.in_flight {
+        if fetch.bytes < TELLING {
             return;
         }
+        self.burst.ended(fetch);
+        let Burst { ended, latencies, durations, sizes, .. } = self.burst;
+        let enough = ended as usize >= self.in_flight;
+        let Some(rate) = self.burst.rate(now, self.tuning.burst_least).filter(|_| enough) else { return };
         let count = f64::from(ended);
         let (latency, bytes) = (latencies / count, sizes / count);
         let per_byte = (durations - latencies).max(0.0) / sizes;

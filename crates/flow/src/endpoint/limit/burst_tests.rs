@@ -15,7 +15,7 @@ fn come(limit: &mut Limit, from: Duration, count: u64, bytes: u64, body: Duratio
         .for_each(|piece| limit.delivered(from + body * piece / pieces, count * bytes / u64::from(pieces)));
 }
 
-/// So many fetches of `bytes` are sent at once. Each has its first byte after `latency` and its last `body` later, and all come evenly in `pieces`.
+/// So many fetches of `bytes` are sent at once. Each has its first byte after `latency` and its last `body` later.
 fn first(limit: &mut Limit, count: u64, bytes: u64, latency: Duration, body: Duration) {
     (0..count).for_each(|_| limit.started(NOW));
     come(limit, NOW + latency, count, bytes, body);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Limit, Phase};
 
-/// A level that follows from what was known another time is believed up to so many times the first one, however large fetches are.
+/// A level at which nothing was tried yet is believed up to so many times the first one, however large fetches are.
 const MOST: f64 = 8.0;
 
 /// The level follows when what is needed differs by so much: it is what a trial would see.

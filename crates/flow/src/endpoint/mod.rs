@@ -216,6 +216,7 @@ impl Endpoint {
         self.limit.flying(self.asked as f64 / self.flights.len().max(1) as f64);
         let believed = self.believe(now, &flight);
         self.limit.delivered(now, bytes);
+        self.brought(now);
         believed
     }
 
@@ -230,6 +231,14 @@ impl Endpoint {
             duration,
         };
         self.limit.finished(now, &finished);
+        self.brought(now);
+    }
+
+    /// What fetches brought while they came is what can be delivered, though they had waited for most of the time.
+    fn brought(&mut self, now: Duration) {
+        if let Some(rate) = self.limit.take_burst() {
+            self.bandwidth.measured(now, rate, true);
+        }
     }
 
     /// `fetch` failed and is no longer in flight.
@@ -272,6 +281,11 @@ impl Endpoint {
     /// Whether it is being searched how many fetches are needed: what is sent then is to be in flight at once.
     pub fn searches(&self) -> bool {
         self.limit.searches()
+    }
+
+    /// Whether no round of fetches was judged yet: what is allowed is what was known, or what the first ones told.
+    pub fn is_untried(&self) -> bool {
+        self.limit.is_untried()
     }
 
     /// How many fetches are in flight.

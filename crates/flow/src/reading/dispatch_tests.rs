@@ -209,8 +209,8 @@ fn nothing_is_fetched_behind_a_reader_that_went_on_beyond_what_was_fetched() {
     let ahead: Vec<_> = driven.sent().into_iter().filter(|sent| sent.ahead).collect();
     assert!(!ahead.is_empty() && ahead.iter().all(|sent| sent.range.start >= reader), "{ahead:?}");
     // Backward.
-    driven.whole(2, 100 * MIB..101 * MIB, 20 * MS);
-    driven.whole(2, 99 * MIB..100 * MIB, 20 * MS);
+    driven.whole(2, 100 * MIB..100 * MIB + 64 * KIB, 20 * MS);
+    driven.whole(2, 100 * MIB - 64 * KIB..100 * MIB, 20 * MS);
     driven.settle(20 * MS);
     let edge = driven.sent().iter().map(|sent| sent.range.start).min().expect("it is fetched ahead");
     let reader = edge - MIB - 64 * KIB;

@@ -228,11 +228,13 @@ impl Reads {
                 self.followed += (state.ahead.len() - before) as u64;
                 self.endpoint.readers(now, self.followed);
             }
-            let known = self.known_window(part);
+            let known = self.known(part);
             if let Some(ahead) = self.ahead(file, placed.stream) {
                 ahead.waiting += usize::from(ready_for.is_none());
                 ahead.run = ahead.run.saturating_add(bytes);
                 let ready_for = ready_for.unwrap_or_default();
+                // Who finds bytes that have been there for long is fetched ahead of by enough.
+                let known = known.window(if ready_for <= fetch { ahead.run } else { 0 });
                 match fixed {
                     Some(fixed) => ahead.window = Window::fixed(fixed.window),
                     None => {

@@ -8,7 +8,8 @@ use super::reads::Reads;
 use crate::endpoint::Known;
 use crate::streams::StreamId;
 
-/// Who read a file to its end would have read one that is so many times as long.
+/// Who read a file to its end would have read one that is so many times as long. And before anything was measured, who reads one in order will go on
+/// for so many times as far: else a window would wait for bytes to be read while the network is idle.
 const LONGER: u64 = 8;
 
 /// A window that is known has room for so many times what is to be in flight.
@@ -85,24 +86,46 @@ impl Reads {
     /// What is needed has become known: streams that wait for their windows to grow need not.
     pub(super) fn widen(&mut self) {
         let part = self.part_size();
-        let (known, most) = (self.known_window(part), self.most_ahead(part));
+        let (known, most) = (self.known(part), self.most_ahead(part));
         let mut streams = Vec::new();
         for (file, state) in &mut self.files {
             for (stream, ahead) in &mut state.ahead {
-                ahead.window.widen(known.min(most));
+                ahead.window.widen(known.window(0).min(most));
                 streams.push((*file, *stream));
             }
         }
         streams.into_iter().for_each(|(file, stream)| self.queue(file, stream));
     }
 
-    /// Bytes that a stream needs ahead of its reader, as far as it will be read: its share of what the endpoint delivers, in the time that a
-    /// fetch of `part` bytes takes, and room for as much that came before what the reader waits for. If that is only known of another time, its
-    /// share of what may be in flight. Zero if nothing is known.
-    pub(super) fn known_window(&self, part: u64) -> u64 {
+    /// What is known of the windows of streams that are fetched in parts of so many bytes. If only of another time what the endpoint delivers is
+    /// known, or no round of fetches was judged yet, a stream needs its share of what may be in flight.
+    pub(super) fn known(&self, part: u64) -> KnownWindows {
+        let untried = self.endpoint.is_untried();
         let needed = |(rate, takes): (u64, Duration)| (rate as f64 * takes.as_secs_f64() * ROOM) as u64;
-        let known = self.endpoint.bandwidth().zip(self.endpoint.duration(part)).map(needed);
-        let recalled = || self.endpoint.known().map(|_| part.saturating_mul(self.allowed() as u64));
-        (known.or_else(recalled).unwrap_or(0) / self.followed.max(1)).min(self.runs.expected())
+        let delivers = self.endpoint.bandwidth().zip(self.endpoint.duration(part)).map(needed);
+        let flying = || part.saturating_mul(self.allowed() as u64);
+        let flying = (untried || self.endpoint.known().is_some()).then(flying);
+        let needed = delivers.or(flying).unwrap_or(0) / self.followed.max(1);
+        KnownWindows { needed, run: self.runs.expected(), longer: if untried { LONGER } else { 0 } }
+    }
+}
+
+/// What is known of how far streams are to be fetched ahead of their readers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownWindows {
+    /// A stream's share of what the endpoint delivers, in the time that a fetch takes, and room for as much that came before what the reader
+    /// waits for, bytes. Zero if nothing is known.
+    needed: u64,
+    /// So many bytes will be read of a stream, at least.
+    run: u64,
+    /// If more were read of it, so many times as many.
+    longer: u64,
+}
+
+impl KnownWindows {
+    /// Bytes that a stream needs ahead of its reader, as far as it will be read, if so many were read of it faster than they came.
+    pub fn window(&self, read: u64) -> u64 {
+        let on = if read > self.run { read.saturating_mul(self.longer) } else { 0 };
+        self.needed.min(self.run.max(on))
     }
 }

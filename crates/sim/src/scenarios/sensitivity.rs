@@ -83,6 +83,7 @@ pub const CONSTANTS: &[Constant] = constants![
     endpoint.limit.grow_worth,
     endpoint.limit.burst_least,
     endpoint.limit.burst_worth,
+    endpoint.limit.burst_keeps,
     endpoint.limit.up,
     endpoint.limit.up_after_drop,
     endpoint.limit.down,

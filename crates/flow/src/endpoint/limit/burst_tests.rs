@@ -156,3 +156,91 @@ fn it_happens_once_and_not_to_who_was_refused() {
     first(&mut limit, 8, MIB, 100 * MS, 50 * MS);
     assert!(limit.allowed() <= allowed, "{limit:?}");
 }
+
+/// What is allowed is sent again and again: as many have to have ended as are allowed, though two more are under way for who waits.
+#[test]
+fn those_that_follow_do_not_put_it_off() {
+    let mut limit = new(1_000);
+    (0..10).for_each(|_| limit.started(NOW));
+    come(&mut limit, NOW + 100 * MS, 10, MIB, 50 * MS);
+    let fetch = Finished { started: NOW, bytes: MIB, latency: 100 * MS, duration: 150 * MS };
+    for ended in 1..=8 {
+        limit.finished(NOW + 150 * MS, &fetch);
+        limit.started(NOW + 150 * MS);
+        assert_eq!(limit.allowed() > 16, ended == 8, "{ended}: {limit:?}");
+    }
+}
+
+/// The first ones have come, each with 20 MiB in a second, and 48 are sent at 160 ms. So many of them have their first byte at 260 ms, and each brings
+/// this many MiB in a second until then.
+fn second(streaming: usize, each: f64, until: Duration) -> Limit {
+    let mut limit = new(1_000);
+    first(&mut limit, 8, MIB, 100 * MS, 50 * MS);
+    limit.streaming(NOW + 150 * MS, 0);
+    let sent = NOW + 160 * MS;
+    (0..48).for_each(|_| limit.started(sent));
+    limit.flying(MIB as f64);
+    let began = sent + 100 * MS;
+    limit.streaming(began, streaming);
+    limit.answered(sent, 100 * MS);
+    let bytes = streaming as f64 * each * MIB as f64 * (until - 260 * MS).as_secs_f64();
+    limit.delivered(NOW + until, bytes as u64);
+    limit
+}
+
+#[test]
+fn as_long_as_each_of_many_streams_as_fast_as_each_of_few_it_goes_on() {
+    // By Little's law twice as many wait as stream.
+    assert_eq!(second(48, 20.0, 270 * MS).allowed(), 256, "32 times the first number, and not 2 x 3 x 48");
+    let limit = second(36, 20.0, 270 * MS);
+    assert!((limit.level / 216.0 - 1.0).abs() < 0.01 && limit.is_untried(), "{limit:?}");
+    assert!(limit.in_flight() == 48, "before any of them has ended");
+    // 15 MiB are three quarters of 20.
+    let level = second(48, 15.01, 270 * MS).level;
+    assert!((level / (2.0 * 2.501 * 48.0) - 1.0).abs() < 0.01, "{level}");
+    // Or the network is what limits, and it is searched on from there.
+    assert!(near(second(48, 14.9, 270 * MS).level, 48.0));
+}
+
+#[test]
+fn few_that_stream_and_a_moment_say_nothing() {
+    for (streaming, until, leaps) in
+        [(24, 270 * MS, true), (23, 270 * MS, false), (48, 269 * MS, false), (24, 269 * MS, false)]
+    {
+        let limit = second(streaming, 20.0, until);
+        assert_eq!(limit.level > 50.0, leaps, "{streaming} until {until:?}: {limit:?}");
+    }
+}
+
+#[test]
+fn once_others_hold_them_up_or_a_round_is_judged_it_is_over() {
+    let mut limit = second(48, 10.0, 270 * MS);
+    limit.delivered(NOW + 300 * MS, 200 * MIB);
+    assert!(near(limit.level, 48.0), "{limit:?}");
+
+    // It goes on in the same way.
+    let mut limit = second(24, 20.0, 270 * MS);
+    let before = limit.level;
+    let sent = NOW + 271 * MS;
+    (0..96).for_each(|_| limit.started(sent));
+    limit.streaming(sent + 100 * MS, 100);
+    limit.answered(sent, 100 * MS);
+    let mut judged = limit.clone();
+    limit.delivered(sent + 120 * MS, 40 * MIB);
+    assert!(limit.level > before, "{limit:?}");
+    judged.phase = Phase::Hold;
+    judged.delivered(sent + 120 * MS, 40 * MIB);
+    assert!(near(judged.level, before), "{judged:?}");
+}
+
+#[test]
+fn what_came_together_is_told_once() {
+    let mut limit = new(1_000);
+    first(&mut limit, 8, MIB, 100 * MS, 50 * MS);
+    let rate = limit.take_burst().expect("it was found");
+    assert!(near(rate, 8.0 * MIB as f64 / 0.05), "{rate}");
+    assert_eq!(limit.take_burst(), None);
+    let rate =
+        second(48, 10.0, 270 * MS).take_burst().expect("it was found, though it is no reason for more");
+    assert!((rate / (480.0 * MIB as f64) - 1.0).abs() < 0.01, "{rate}");
+}

@@ -189,7 +189,12 @@ impl Limit {
 
     /// Whether nothing was measured yet.
     pub fn is_new(&self) -> bool {
-        self.fresh && self.refused.is_none() && matches!(self.phase, Phase::Grow { before: None, .. })
+        self.fresh && self.refused.is_none() && self.is_untried()
+    }
+
+    /// Whether no round of fetches was judged yet: how many are allowed follows from what was known, or from what came first.
+    pub fn is_untried(&self) -> bool {
+        matches!(self.phase, Phase::Grow { before: None, .. })
     }
 
     /// At least so many (1 or more, but not above the most) are allowed.
@@ -243,8 +248,7 @@ impl Limit {
         self.round.advance(now, self.in_flight, self.streaming);
         self.in_flight += 1;
         // What was measured while readers wanted less would only be passed over, and this round with it.
-        let first = matches!(self.phase, Phase::Grow { before: None, .. });
-        let fills = first && self.round.settled && self.in_flight == self.allowed();
+        let fills = self.is_untried() && self.round.settled && self.in_flight == self.allowed();
         if fills && self.round.mean_level(now).is_some_and(|level| level < self.allowed() as f64 / 2.0) {
             self.round = self.round.next(now);
         }
@@ -254,7 +258,7 @@ impl Limit {
     /// are of a size.
     pub fn sized(&mut self, now: Duration, bytes: f64) {
         // Only the first search takes sizes as they come.
-        let compares = !matches!(self.phase, Phase::Grow { before: None, .. } | Phase::Down { .. });
+        let compares = !self.is_untried() && !matches!(self.phase, Phase::Down { .. });
         let Some(held) = self.held.filter(|_| compares) else { return };
         // Beside many that are small nothing is known of what a large one takes.
         let known = self.baseline.latency.zip(self.baseline.per_byte);
@@ -274,6 +278,7 @@ impl Limit {
 
     /// The first byte of a fetch that was sent at `started`.
     pub fn answered(&mut self, started: Duration, latency: Duration) {
+        self.burst.answered(started.saturating_add(latency), started);
         let seconds = latency.as_secs_f64();
         self.latency += (seconds - self.latency) / 8.0;
         self.round.answered(started, self.clipped(latency));
@@ -282,9 +287,7 @@ impl Limit {
     /// Of the fetches in flight, so many have their first byte from now on.
     pub fn streaming(&mut self, now: Duration, count: usize) {
         self.round.advance(now, self.in_flight, self.streaming);
-        if self.streaming == 0 {
-            self.burst.begins(now);
-        }
+        self.burst.streaming(now, self.streaming);
         self.streaming = count;
     }
 
@@ -299,7 +302,8 @@ impl Limit {
             self.round.cohort = now;
         }
         self.round.delivered(now, bytes);
-        self.burst.delivered(bytes);
+        self.burst.delivered(now, self.streaming, bytes);
+        self.leap_on(now);
         self.turn(now);
     }
 
@@ -419,7 +423,7 @@ impl Limit {
         let least = self.tuning.round_least * if matches!(self.phase, Phase::Grow { .. }) { 1 } else { 3 };
         let counted = self.round.count() >= wanted && elapsed >= least;
         let latency = self.round.latency().unwrap_or(0.0).max(self.latency);
-        let first = matches!(self.phase, Phase::Grow { before: None, .. });
+        let first = self.is_untried();
         let long = elapsed >= self.tuning.round_most.saturating_mul(if first { 3 } else { 1 })
             && elapsed.as_secs_f64() >= 2.0 * latency
             && self.round.any_bytes();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{Limit, Phase};
 
 /// A level at which nothing was tried yet is believed up to so many times the first one, however large fetches are.
-const MOST: f64 = 8.0;
+pub(super) const MOST: f64 = 8.0;
 
 /// The level follows when what is needed differs by so much: it is what a trial would see.
 const FEWER: f64 = 0.8;
-const MORE: f64 = 1.25;
+pub(super) const MORE: f64 = 1.25;
 
 /// What was known, and what the level is for.
 #[derive(Debug, Clone, Copy)]
@@ -27,16 +27,16 @@ impl Limit {
     /// single fetch does not tell. To be called while [it is new](Limit::is_new).
     pub fn recall(&mut self, now: Duration, rate: f64, latency: f64, per_byte: f64, bytes: f64) {
         self.known_for = Some(KnownFor { rate, bytes });
-        self.begin_at(now, self.level_for(rate, latency + per_byte * bytes, bytes), latency, per_byte);
+        self.begin_at(now, self.level_for(rate, latency + per_byte * bytes, bytes), MOST, latency, per_byte);
     }
 
-    /// Begins at a level, though nothing was tried yet, but with no fewer than usual and no more than eight times as many. Unloaded fetches
+    /// Begins at a level, though no round was judged yet, but with no fewer than usual and no more than `most` times as many. Unloaded fetches
     /// take `latency` seconds and `per_byte` for each byte after it: so the first round tells whether that is too many.
-    pub(super) fn begin_at(&mut self, now: Duration, level: f64, latency: f64, per_byte: f64) {
+    pub(super) fn begin_at(&mut self, now: Duration, level: f64, most: f64, latency: f64, per_byte: f64) {
         self.baseline.latency = Some(latency);
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
-        self.base = level.clamp(self.tuning.first(), MOST * self.tuning.first()).clamp(self.least, self.most);
+        self.base = level.clamp(self.tuning.first(), most * self.tuning.first()).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);
     }

@@ -16,6 +16,8 @@ pub struct Tuning {
     pub burst_least: Duration,
     /// It is begun with more if that many wait for their first bytes meanwhile, as a share of the level.
     pub burst_worth: f64,
+    /// Many fetches of which each streams this share as fast as each of the first ones are not held up by each other.
+    pub burst_keeps: f64,
     /// What a trial of a higher level adds, as a share of the level: large enough to be seen, small enough not to be felt.
     pub up: f64,
     /// The same after a drop of throughput, when the level may be far too low.
@@ -82,6 +84,7 @@ impl Default for Tuning {
             grow_worth: 0.3,
             burst_least: Duration::from_millis(10),
             burst_worth: 0.5,
+            burst_keeps: 0.75,
             up: 0.25,
             up_after_drop: 0.5,
             down: 0.1,

@@ -141,6 +141,17 @@ impl World {
         }
     }
 
+    /// Nobody asks for anything for so long.
+    pub fn wait(&mut self, time: Duration) {
+        let until = self.now + time;
+        let next = |world: &World| {
+            let coming = world.coming.first_key_value().map(|((when, _), _)| *when);
+            coming.into_iter().chain(world.reads.wake_at()).min()
+        };
+        while next(self).is_some_and(|next| next <= until) && self.step() {}
+        self.now = self.now.max(until);
+    }
+
     pub fn until_answered(&mut self, request: RequestId) {
         while !self.answered.contains(&request) {
             assert!(self.step(), "{request:?} is never answered");

@@ -268,3 +268,32 @@ fn it_is_searched_how_many_are_needed_until_more_bring_nothing() {
     });
     assert!(found, "{}", told.endpoint.allowed());
 }
+
+/// Of an interval in which nothing comes for most of the time.
+#[test]
+fn what_the_first_fetches_bring_together_is_a_rate_at_which_it_delivers() {
+    let mut told = Told::new(Tuning::default());
+    let all: Vec<FetchId> = (0..8).map(|_| told.send(MB)).collect();
+    told.now += 200 * MS;
+    all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 0));
+    for _ in 0..10 {
+        told.now += MS;
+        all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 100 * KB));
+    }
+    let before = told.endpoint.bandwidth();
+    assert!(before.is_none_or(|rate| rate < 50 * MB), "{before:?}");
+    all.iter().for_each(|fetch| told.endpoint.finished(told.now, *fetch));
+    let rate = told.endpoint.bandwidth().expect("much has come");
+    assert!(rate.abs_diff(800 * MB) < 8 * MB, "{rate}");
+
+    // And those that follow, before they have ended.
+    let all: Vec<FetchId> = (0..48).map(|_| told.send(MB)).collect();
+    told.now += 200 * MS;
+    all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 0));
+    for _ in 0..12 {
+        told.now += MS;
+        all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 80 * KB));
+    }
+    let rate = told.endpoint.bandwidth().expect("much has come");
+    assert!(rate > 3_000 * MB, "{rate}");
+}

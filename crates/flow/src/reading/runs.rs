@@ -97,15 +97,14 @@ impl Reads {
         streams.into_iter().for_each(|(file, stream)| self.queue(file, stream));
     }
 
-    /// What is known of the windows of streams that are fetched in parts of so many bytes. If only of another time what the endpoint delivers is
-    /// known, or no round of fetches was judged yet, a stream needs its share of what may be in flight.
+    /// What is known of the windows of streams that are fetched in parts of so many bytes. Before it is known what the endpoint delivers a stream
+    /// needs its share of what may be in flight.
     pub(super) fn known(&self, part: u64) -> KnownWindows {
         let untried = self.endpoint.is_untried();
         let needed = |(rate, takes): (u64, Duration)| (rate as f64 * takes.as_secs_f64() * ROOM) as u64;
         let delivers = self.endpoint.bandwidth().zip(self.endpoint.duration(part)).map(needed);
         let flying = || part.saturating_mul(self.allowed() as u64);
-        let flying = (untried || self.endpoint.known().is_some()).then(flying);
-        let needed = delivers.or(flying).unwrap_or(0) / self.followed.max(1);
+        let needed = delivers.unwrap_or_else(flying) / self.followed.max(1);
         KnownWindows { needed, run: self.runs.expected(), longer: if untried { LONGER } else { 0 } }
     }
 }

@@ -55,7 +55,7 @@ impl Burst {
     /// How many fetches have their first byte changes; until now it was `before`.
     pub fn streaming(&mut self, now: Duration, before: usize) {
         self.advance(now, before);
-        if before == 0 && self.leap.is_none() {
+        if before == 0 {
             self.begins(now);
         }
     }
@@ -133,10 +133,9 @@ impl Limit {
             return;
         }
         self.burst.found = Some(rate);
-        if streamed > 0.0 {
-            let each = came as f64 / streamed;
-            self.burst.leap = Some(Leap { at: now, streaming: count, each, answered: false });
-        }
+        // What has come in no time at all no other fetch will ever match.
+        let each = came as f64 / streamed;
+        self.burst.leap = Some(Leap { at: now, streaming: count, each, answered: false });
         // As much again, as if it had been found by doubling.
         self.begin_at(now, needed * (1.0 + self.tuning.grow), MOST, latency, per_byte);
     }
@@ -145,7 +144,7 @@ impl Limit {
     /// raised for what they bring; if not, the network is what limits, and it is searched on from here.
     pub(super) fn leap_on(&mut self, now: Duration) {
         let Some(leap) = self.burst.leap.filter(|leap| leap.answered) else { return };
-        if self.refused.is_some() || !self.is_untried() {
+        if !self.is_untried() {
             self.burst.leap = None;
             return;
         }

@@ -244,3 +244,35 @@ fn what_came_together_is_told_once() {
         second(48, 10.0, 270 * MS).take_burst().expect("it was found, though it is no reason for more");
     assert!((rate / (480.0 * MIB as f64) - 1.0).abs() < 0.01, "{rate}");
 }
+
+#[test]
+fn what_was_sent_before_says_nothing_of_the_higher_level() {
+    let mut limit = new(1_000);
+    (0..10).for_each(|_| limit.started(NOW));
+    come(&mut limit, NOW + 100 * MS, 10, MIB, 50 * MS);
+    let fetch = Finished { started: NOW, bytes: MIB, latency: 100 * MS, duration: 150 * MS };
+    (0..8).for_each(|_| limit.finished(NOW + 150 * MS, &fetch));
+    let level = limit.level;
+    // Many that are as old as those have their first bytes only now.
+    limit.streaming(NOW + 160 * MS, 40);
+    limit.answered(NOW, 160 * MS);
+    limit.delivered(NOW + 180 * MS, 16 * MIB);
+    assert!(near(limit.level, level), "{limit:?}");
+}
+
+#[test]
+fn how_many_streamed_at_which_time_counts() {
+    // Half of them stream twice as long as the others.
+    let mut limit = second(24, 0.0, 260 * MS);
+    limit.streaming(NOW + 270 * MS, 48);
+    limit.delivered(NOW + 280 * MS, (20.0 * MIB as f64 * (0.24 + 0.48)) as u64);
+    assert_eq!(limit.allowed(), 256, "each has brought as much as the first ones: {limit:?}");
+}
+
+#[test]
+fn before_a_mebibyte_has_come_it_is_not_over() {
+    let mut limit = second(48, 1.0, 270 * MS);
+    let level = limit.level;
+    limit.delivered(NOW + 300 * MS, 48 * 20 * MIB * 40 / 1_000);
+    assert!(limit.level > level, "{limit:?}");
+}

@@ -263,3 +263,18 @@ fn who_comes_late_for_what_is_there_is_not() {
     let windows = windows_of_a_first_reader(7, 400 * MS);
     assert!(windows.iter().all(|window| *window <= 8), "{windows:?}");
 }
+
+#[test]
+fn once_it_was_measured_he_is_not_either() {
+    let mut world = far();
+    world.open(1, 1024 * MIB);
+    world.stream(1, 512 * MIB, MIB);
+    assert!(!world.reads.endpoint.is_untried());
+    // A second file, while the first is open and no other one has been read to wherever.
+    world.open(2, 1024 * MIB);
+    let request = world.ask(2, 0..4 * MIB);
+    let part = world.reads.part_size();
+    let window = world.reads.windows().find(|(file, ..)| file.0 == 2).map_or(0, |(_, _, bytes)| bytes);
+    assert_eq!(window, 2 * part);
+    world.until_answered(request);
+}

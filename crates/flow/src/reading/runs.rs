@@ -113,7 +113,7 @@ impl Reads {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownWindows {
     /// A stream's share of what the endpoint delivers, in the time that a fetch takes, and room for as much that came before what the reader
-    /// waits for, bytes. Zero if nothing is known.
+    /// waits for, bytes.
     needed: u64,
     /// So many bytes will be read of a stream, at least.
     run: u64,

@@ -29,19 +29,32 @@ impl Told {
         self.endpoint.progress(self.now, fetch, bytes);
     }
 
-    /// So many at a time: the first bytes of all come after this latency, and all their bytes in as much time again.
-    fn fetches(&mut self, at_once: usize, latency: Duration, bytes: u64) {
+    /// So many at a time: the first bytes of all come after this latency, and then a tenth of each after each `tenth`, so many times.
+    fn coming(
+        &mut self,
+        at_once: usize,
+        latency: Duration,
+        bytes: u64,
+        tenth: Duration,
+        tenths: usize,
+    ) -> Vec<FetchId> {
         let all: Vec<FetchId> = (0..at_once).map(|_| self.send(bytes)).collect();
         self.now += latency;
         for fetch in &all {
             self.endpoint.progress(self.now, *fetch, 0);
         }
-        for _ in 0..10 {
-            self.now += latency / 10;
+        for _ in 0..tenths {
+            self.now += tenth;
             for fetch in &all {
                 self.endpoint.progress(self.now, *fetch, bytes / 10);
             }
         }
+        all
+    }
+
+    /// So many at a time: the first bytes of all come after this latency, and all their bytes in as much time again.
+    fn fetches(&mut self, at_once: usize, latency: Duration, bytes: u64) {
+        let all = self.coming(at_once, latency, bytes, latency / 10, 10);
         all.iter().for_each(|fetch| self.endpoint.finished(self.now, *fetch));
     }
 
@@ -273,13 +286,7 @@ fn it_is_searched_how_many_are_needed_until_more_bring_nothing() {
 #[test]
 fn what_the_first_fetches_bring_together_is_a_rate_at_which_it_delivers() {
     let mut told = Told::new(Tuning::default());
-    let all: Vec<FetchId> = (0..8).map(|_| told.send(MB)).collect();
-    told.now += 200 * MS;
-    all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 0));
-    for _ in 0..10 {
-        told.now += MS;
-        all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 100 * KB));
-    }
+    let all = told.coming(8, 200 * MS, MB, MS, 10);
     let before = told.endpoint.bandwidth();
     assert!(before.is_none_or(|rate| rate < 50 * MB), "{before:?}");
     all.iter().for_each(|fetch| told.endpoint.finished(told.now, *fetch));
@@ -287,13 +294,7 @@ fn what_the_first_fetches_bring_together_is_a_rate_at_which_it_delivers() {
     assert!(rate.abs_diff(800 * MB) < 8 * MB, "{rate}");
 
     // And those that follow, before they have ended.
-    let all: Vec<FetchId> = (0..48).map(|_| told.send(MB)).collect();
-    told.now += 200 * MS;
-    all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 0));
-    for _ in 0..12 {
-        told.now += MS;
-        all.iter().for_each(|fetch| told.bytes(Duration::ZERO, *fetch, 80 * KB));
-    }
+    told.coming(48, 200 * MS, 2 * MB, 2 * MS, 6);
     let rate = told.endpoint.bandwidth().expect("much has come");
     assert!(rate > 3_000 * MB, "{rate}");
 }

@@ -86,11 +86,11 @@ impl Reads {
     /// What is needed has become known: streams that wait for their windows to grow need not.
     pub(super) fn widen(&mut self) {
         let part = self.part_size();
-        let (known, most) = (self.known(part), self.most_ahead(part));
+        let known = self.known(part).window(0).min(self.most_ahead(part));
         let mut streams = Vec::new();
         for (file, state) in &mut self.files {
             for (stream, ahead) in &mut state.ahead {
-                ahead.window.widen(known.window(0).min(most));
+                ahead.window.widen(known);
                 streams.push((*file, *stream));
             }
         }

@@ -26,7 +26,7 @@ const MOST_SEEN: f64 = 4.0 * MOST;
 #[derive(Debug, Clone, Copy)]
 struct Leap {
     at: Duration,
-    /// So many fetches streamed in that burst, and in the first one each brought so many bytes per second.
+    /// So many fetches told it, and in the first burst each brought so many bytes per second.
     streaming: f64,
     each: f64,
     /// The first byte of a fetch that was sent since then is there.
@@ -98,10 +98,14 @@ impl Burst {
         (self.bytes >= LEAST && seconds > 0.0).then(|| self.bytes as f64 / seconds)
     }
 
-    /// Bytes per second of each fetch, on average; `None` as long as the burst is too short or too small to say anything.
-    fn each(&self, now: Duration, least: Duration) -> Option<f64> {
-        let long = now.saturating_sub(self.began) >= least;
-        (long && self.bytes >= LEAST && self.streamed > 0.0).then(|| self.bytes as f64 / self.streamed)
+    /// Bytes per second of each fetch, on average. Infinite if all has come in no time.
+    fn each(&self) -> f64 {
+        self.bytes as f64 / self.streamed
+    }
+
+    /// Whether it has lasted for long enough, and brought enough, to say how fast each fetch streams.
+    fn tells(&self, now: Duration, least: Duration) -> bool {
+        now.saturating_sub(self.began) >= least && self.bytes >= LEAST && self.streamed > 0.0
     }
 }
 
@@ -120,7 +124,7 @@ impl Limit {
             return;
         }
         self.burst.ended(fetch);
-        let Burst { ended, latencies, durations, sizes, streamed, bytes: came, .. } = self.burst;
+        let Burst { ended, latencies, durations, sizes, .. } = self.burst;
         let enough = ended as usize >= self.in_flight.min(self.allowed());
         let Some(rate) = self.burst.rate(now, self.tuning.burst_least).filter(|_| enough) else { return };
         let count = f64::from(ended);
@@ -133,8 +137,7 @@ impl Limit {
             return;
         }
         self.burst.found = Some(rate);
-        // What has come in no time at all no other fetch will ever match.
-        let each = came as f64 / streamed;
+        let each = self.burst.each();
         self.burst.leap = Some(Leap { at: now, streaming: count, each, answered: false });
         // As much again, as if it had been found by doubling.
         self.begin_at(now, needed * (1.0 + self.tuning.grow), MOST, latency, per_byte);
@@ -152,8 +155,9 @@ impl Limit {
         if 2 * self.streaming < self.in_flight || streaming < leap.streaming * (1.0 + worth) {
             return;
         }
-        let each = self.burst.each(now, self.tuning.burst_least);
-        let Some((each, (latency, per_byte))) = each.zip(self.unloaded()) else { return };
+        let unloaded = self.unloaded().filter(|_| self.burst.tells(now, self.tuning.burst_least));
+        let Some((latency, per_byte)) = unloaded else { return };
+        let each = self.burst.each();
         let rate = each * streaming;
         let needed = streaming + rate * latency / self.flying.max(1.0);
         self.burst.found = Some(rate);

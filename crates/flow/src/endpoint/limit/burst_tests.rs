@@ -15,11 +15,16 @@ fn come(limit: &mut Limit, from: Duration, count: u64, bytes: u64, body: Duratio
         .for_each(|piece| limit.delivered(from + body * piece / pieces, count * bytes / u64::from(pieces)));
 }
 
-/// So many fetches of `bytes` are sent at once. Each has its first byte after `latency` and its last `body` later.
-fn first(limit: &mut Limit, count: u64, bytes: u64, latency: Duration, body: Duration) {
+/// So many fetches of `bytes` are sent at once, and come, but none has ended yet: each has its first byte after `latency` and its last `body` later.
+fn coming(limit: &mut Limit, count: u64, bytes: u64, latency: Duration, body: Duration) -> Finished {
     (0..count).for_each(|_| limit.started(NOW));
     come(limit, NOW + latency, count, bytes, body);
-    let fetch = Finished { started: NOW, bytes, latency, duration: latency + body };
+    Finished { started: NOW, bytes, latency, duration: latency + body }
+}
+
+/// The same, and all of them end.
+fn first(limit: &mut Limit, count: u64, bytes: u64, latency: Duration, body: Duration) {
+    let fetch = coming(limit, count, bytes, latency, body);
     (0..count).for_each(|_| limit.finished(NOW + latency + body, &fetch));
 }
 
@@ -109,9 +114,7 @@ fn where_hardly_any_time_passes_in_waiting_more_would_only_wait() {
 #[test]
 fn half_of_those_that_were_sent_have_to_have_ended() {
     let mut limit = new(1_000);
-    (0..8).for_each(|_| limit.started(NOW));
-    come(&mut limit, NOW + 100 * MS, 8, MIB, 50 * MS);
-    let fetch = Finished { started: NOW, bytes: MIB, latency: 100 * MS, duration: 150 * MS };
+    let fetch = coming(&mut limit, 8, MIB, 100 * MS, 50 * MS);
     for ended in 1..=4 {
         limit.finished(NOW + 150 * MS, &fetch);
         assert_eq!(limit.allowed() > 8, ended == 4, "{ended}: {limit:?}");
@@ -161,9 +164,7 @@ fn it_happens_once_and_not_to_who_was_refused() {
 #[test]
 fn those_that_follow_do_not_put_it_off() {
     let mut limit = new(1_000);
-    (0..10).for_each(|_| limit.started(NOW));
-    come(&mut limit, NOW + 100 * MS, 10, MIB, 50 * MS);
-    let fetch = Finished { started: NOW, bytes: MIB, latency: 100 * MS, duration: 150 * MS };
+    let fetch = coming(&mut limit, 10, MIB, 100 * MS, 50 * MS);
     for ended in 1..=8 {
         limit.finished(NOW + 150 * MS, &fetch);
         limit.started(NOW + 150 * MS);
@@ -248,9 +249,7 @@ fn what_came_together_is_told_once() {
 #[test]
 fn what_was_sent_before_says_nothing_of_the_higher_level() {
     let mut limit = new(1_000);
-    (0..10).for_each(|_| limit.started(NOW));
-    come(&mut limit, NOW + 100 * MS, 10, MIB, 50 * MS);
-    let fetch = Finished { started: NOW, bytes: MIB, latency: 100 * MS, duration: 150 * MS };
+    let fetch = coming(&mut limit, 10, MIB, 100 * MS, 50 * MS);
     (0..8).for_each(|_| limit.finished(NOW + 150 * MS, &fetch));
     let level = limit.level;
     // Many that are as old as those have their first bytes only now.

@@ -2,8 +2,9 @@
 //! "BBR: Congestion-Based Congestion Control", 2016).
 //!
 //! An interval is about as long as one fetch takes, so that fetches which come in bursts are not taken for speed. Intervals in
-//! which the readers wanted less than was allowed may only raise the estimate: they say nothing about what is possible. So may what the
-//! first fetches bring while they come (`limit/burst.rs`): for most of an interval they only wait.
+//! which the readers wanted less than was allowed may only raise the estimate: they say nothing about what is possible. Nor do those in which
+//! less was allowed than there had been because fetches were refused. What the first fetches bring while they come may only raise it as well
+//! (`limit/burst.rs`): for most of an interval they only wait.
 
 use std::time::Duration;
 

@@ -209,7 +209,7 @@ impl Endpoint {
             self.bandwidth.resumed(now);
         }
         let (in_flight, allowed) = (self.limit.in_flight(), self.limit.allowed());
-        let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed;
+        let limited = in_flight.saturating_add(allowed / 8 + 1) < allowed || self.limit.is_cut();
         self.bandwidth.delivered(now, bytes, self.limit.duration(), limited);
         let flight = *flight;
         self.limit.could(self.bandwidth(), self.size);

@@ -104,6 +104,35 @@ fn when_refusals_have_ended_it_comes_back_to_nearly_where_they_began() {
 }
 
 #[test]
+fn what_comes_while_few_are_sent_for_refusals_is_not_what_the_endpoint_can_do() {
+    let mut busy = Busy::new();
+    // Milliseconds, bytes per second of all that is under way, and whether the newest of it is refused ten times a second.
+    let mut deliver = |time: u64, rate: u64, refused: bool| {
+        for step in 0..time / 10 {
+            busy.fill();
+            busy.now += 9 * MS;
+            if refused && step % 10 == 0 {
+                busy.fail_newest(Failure::Throttled);
+                busy.fill();
+            }
+            let share = rate / 100 / busy.flying.len() as u64;
+            busy.flying.iter().for_each(|fetch| {
+                busy.endpoint.progress(busy.now, *fetch, share);
+            });
+            let ended = busy.flying.remove(0);
+            busy.endpoint.finished(busy.now, ended);
+        }
+        busy.endpoint.bandwidth().expect("bytes came")
+    };
+    assert!(deliver(1_000, 100_000_000, false) > 90_000_000);
+    assert!(
+        deliver(4_000, 10_000_000, true) > 90_000_000,
+        "the burst lasts for longer than rates are remembered"
+    );
+    assert!(deliver(6_000, 10_000_000, false) < 20_000_000, "nothing is refused any more, and no more comes");
+}
+
+#[test]
 fn connections_that_break_in_masses_cut_and_a_few_do_not() {
     let mut busy = Busy::new();
     for _ in 0..3 {

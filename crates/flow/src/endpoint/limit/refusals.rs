@@ -27,6 +27,11 @@ impl Limit {
         })
     }
 
+    /// Whether fetches were refused, and the level is not yet back at nearly where that began: what comes meanwhile is not what could.
+    pub fn is_cut(&self) -> bool {
+        self.refused.is_some_and(|refused| !refused.recovered)
+    }
+
     /// A refusal of a fetch that was sent at `started`.
     pub(super) fn cut(&mut self, now: Duration, started: Duration, broken: bool) {
         let before = self.refused;

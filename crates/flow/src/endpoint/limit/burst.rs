@@ -5,7 +5,7 @@
 //! as would wait meanwhile. To find that by doubling takes a round of fetches for each step, while the network is idle for most of it.
 //!
 //! Those that are sent then come together, too. If each of them streams about as fast as each of the first ones, it is their number that limits, and
-//! not the network: so it goes on from what they bring, before they have ended.
+//! not the network: so it goes on from what they bring, before they have ended. The same holds of those that are sent for what was known another time.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LEAST: u64 = 1 << 20;
 /// A level that follows from how fast many fetches stream is believed up to so many times the first one.
 const MOST_SEEN: f64 = 4.0 * MOST;
 
-/// The level was raised for what a burst brought.
+/// The level was raised for what a burst brought, or another time had brought.
 #[derive(Debug, Clone, Copy)]
 struct Leap {
     at: Duration,
@@ -73,6 +73,11 @@ impl Burst {
     pub fn delivered(&mut self, now: Duration, streaming: usize, bytes: u64) {
         self.advance(now, streaming);
         self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// The level is raised, as so many fetches brought so many bytes per second each.
+    pub fn leaps(&mut self, now: Duration, streaming: f64, each: f64) {
+        self.leap = Some(Leap { at: now, streaming, each, answered: false });
     }
 
     fn begins(&mut self, now: Duration) {
@@ -137,8 +142,7 @@ impl Limit {
             return;
         }
         self.burst.found = Some(rate);
-        let each = self.burst.each();
-        self.burst.leap = Some(Leap { at: now, streaming: count, each, answered: false });
+        self.burst.leaps(now, count, self.burst.each());
         // As much again, as if it had been found by doubling.
         self.begin_at(now, needed * (1.0 + self.tuning.grow), MOST, latency, per_byte);
     }
@@ -165,7 +169,8 @@ impl Limit {
             self.burst.leap = None;
             return;
         }
-        self.burst.leap = Some(Leap { at: now, streaming, answered: false, ..leap });
+        self.burst.leaps(now, streaming, leap.each);
+        self.known_for = None;
         self.begin_at(now, needed * (1.0 + self.tuning.grow), MOST_SEEN, latency, per_byte);
     }
 }

@@ -24,9 +24,12 @@ pub(super) struct KnownFor {
 impl Limit {
     /// Begins with what brought `rate` bytes per second another time, where unloaded fetches took `latency` seconds and `per_byte` for each byte
     /// after it, and lately have `bytes` bytes, within the bounds of [`begin_at`](Limit::begin_at): the network may be a slower one, though a
-    /// single fetch does not tell. To be called while [it is new](Limit::is_new).
+    /// single fetch does not tell. Where those that are sent then stream as fast as one alone, it goes on from what they bring
+    /// ([`leap_on`](Limit::leap_on)). To be called while [it is new](Limit::is_new).
     pub fn recall(&mut self, now: Duration, rate: f64, latency: f64, per_byte: f64, bytes: f64) {
         self.known_for = Some(KnownFor { rate, bytes });
+        // So few do not hold each other up.
+        self.burst.leaps(now, self.tuning.first(), 1.0 / per_byte);
         self.begin_at(now, self.level_for(rate, latency + per_byte * bytes, bytes), MOST, latency, per_byte);
     }
 

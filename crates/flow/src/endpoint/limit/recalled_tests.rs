@@ -78,6 +78,35 @@ fn who_begins_with_more_than_is_known_does_not_have_as_many_large_ones() {
     assert!(near(limit.level, limit.staffed(needed(8e6) / 100.0)) && limit.level < 2.0, "{limit:?}");
 }
 
+/// So many fetches of a million bytes are sent at a level that was known, and each brings this many bytes per second from 100 ms on.
+fn coming(count: usize, each: f64) -> Limit {
+    let mut limit = told(1000);
+    (0..count).for_each(|_| limit.started(NOW));
+    limit.flying(1e6);
+    limit.answered(NOW, 100 * MS);
+    limit.streaming(NOW + 100 * MS, count);
+    limit.delivered(NOW + 110 * MS, (count as f64 * each / 100.0) as u64);
+    limit
+}
+
+/// It is known of one connection that it brings 250 MB/s.
+#[test]
+fn where_many_stream_as_fast_as_one_alone_it_goes_on_from_what_they_bring() {
+    for (count, each, level) in [(52, 250e6, 256.0), (52, 188e6, 256.0), (52, 187e6, 52.0), (11, 250e6, 52.0)]
+    {
+        let limit = coming(count, each);
+        assert_eq!(
+            (limit.allowed() as f64, limit.is_untried()),
+            (level, true),
+            "{count} of {each}: {limit:?}"
+        );
+    }
+    // What the rate needs that was known another time is not what counts then.
+    let mut limit = coming(52, 250e6);
+    limit.averaged(NOW + 120 * MS, 8e6);
+    assert_eq!(limit.allowed(), 256);
+}
+
 #[test]
 fn a_little_larger_or_smaller_is_as_large() {
     for (share, follows) in [(0.79, true), (0.81, false), (1.24, false), (1.26, true)] {

@@ -219,19 +219,22 @@ fn once_others_hold_them_up_or_a_round_is_judged_it_is_over() {
     limit.delivered(NOW + 300 * MS, 200 * MIB);
     assert!(near(limit.level, 48.0), "{limit:?}");
 
-    // It goes on in the same way.
-    let mut limit = second(24, 20.0, 270 * MS);
-    let before = limit.level;
-    let sent = NOW + 271 * MS;
-    (0..96).for_each(|_| limit.started(sent));
-    limit.streaming(sent + 100 * MS, 100);
-    limit.answered(sent, 100 * MS);
-    let mut judged = limit.clone();
-    limit.delivered(sent + 120 * MS, 40 * MIB);
-    assert!(limit.level > before, "{limit:?}");
-    judged.phase = Phase::Hold;
-    judged.delivered(sent + 120 * MS, 40 * MIB);
-    assert!(near(judged.level, before), "{judged:?}");
+    // It goes on in the same way, and each is compared with the first ones.
+    let again = |each: f64| {
+        let mut limit = second(24, 16.0, 270 * MS);
+        let (before, sent) = (limit.level, NOW + 271 * MS);
+        (0..96).for_each(|_| limit.started(sent));
+        limit.streaming(sent + 100 * MS, 100);
+        limit.answered(sent, 100 * MS);
+        let mut judged = limit.clone();
+        judged.phase = Phase::Hold;
+        let bytes = (2.0 * each * MIB as f64) as u64;
+        limit.delivered(sent + 120 * MS, bytes);
+        judged.delivered(sent + 120 * MS, bytes);
+        assert!(near(judged.level, before), "{judged:?}");
+        limit.level > before
+    };
+    assert!(again(20.0) && again(15.1) && !again(14.9));
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn coming(count: usize, each: f64) -> Limit {
 /// It is known of one connection that it brings 250 MB/s.
 #[test]
 fn where_many_stream_as_fast_as_one_alone_it_goes_on_from_what_they_bring() {
-    for (count, each, level) in [(52, 250e6, 256.0), (52, 188e6, 256.0), (52, 187e6, 52.0), (11, 250e6, 52.0)]
+    for (count, each, level) in
+        [(52, 250e6, 256.0), (52, 188e6, 256.0), (52, 187e6, 52.0), (12, 250e6, 256.0), (11, 250e6, 52.0)]
     {
         let limit = coming(count, each);
         assert_eq!(

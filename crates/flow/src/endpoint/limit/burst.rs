@@ -26,7 +26,7 @@ const MOST_SEEN: f64 = 4.0 * MOST;
 #[derive(Debug, Clone, Copy)]
 struct Leap {
     at: Duration,
-    /// So many fetches told it, and in the first burst each brought so many bytes per second.
+    /// So many fetches told it, and each brings so many bytes per second where they do not hold each other up: in the first burst, or another time.
     streaming: f64,
     each: f64,
     /// The first byte of a fetch that was sent since then is there.
@@ -170,7 +170,6 @@ impl Limit {
             return;
         }
         self.burst.leaps(now, streaming, leap.each);
-        self.known_for = None;
         self.begin_at(now, needed * (1.0 + self.tuning.grow), MOST_SEEN, latency, per_byte);
     }
 }

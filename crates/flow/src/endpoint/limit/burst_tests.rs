@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::resting::{MS, NOW, near};
+use super::resting::{MS, NOW, near, send};
 use super::{Finished, Limit, Phase, Tuning};
 
 const MIB: u64 = 1 << 20;
@@ -178,12 +178,8 @@ fn second(streaming: usize, each: f64, until: Duration) -> Limit {
     let mut limit = new(1_000);
     first(&mut limit, 8, MIB, 100 * MS, 50 * MS);
     limit.streaming(NOW + 150 * MS, 0);
-    let sent = NOW + 160 * MS;
-    (0..48).for_each(|_| limit.started(sent));
     limit.flying(MIB as f64);
-    let began = sent + 100 * MS;
-    limit.streaming(began, streaming);
-    limit.answered(sent, 100 * MS);
+    send(&mut limit, NOW + 160 * MS, 48, streaming);
     let bytes = streaming as f64 * each * MIB as f64 * (until - 260 * MS).as_secs_f64();
     limit.delivered(NOW + until, bytes as u64);
     limit
@@ -223,9 +219,7 @@ fn once_others_hold_them_up_or_a_round_is_judged_it_is_over() {
     let again = |each: f64| {
         let mut limit = second(24, 16.0, 270 * MS);
         let (before, sent) = (limit.level, NOW + 271 * MS);
-        (0..96).for_each(|_| limit.started(sent));
-        limit.streaming(sent + 100 * MS, 100);
-        limit.answered(sent, 100 * MS);
+        send(&mut limit, sent, 96, 100);
         let mut judged = limit.clone();
         judged.phase = Phase::Hold;
         let bytes = (2.0 * each * MIB as f64) as u64;

@@ -27,10 +27,10 @@ impl Limit {
     /// single fetch does not tell. Where those that are sent then stream as fast as one alone, it goes on from what they bring
     /// ([`leap_on`](Limit::leap_on)). To be called while [it is new](Limit::is_new).
     pub fn recall(&mut self, now: Duration, rate: f64, latency: f64, per_byte: f64, bytes: f64) {
-        self.known_for = Some(KnownFor { rate, bytes });
         // So few do not hold each other up.
         self.burst.leaps(now, self.tuning.first(), 1.0 / per_byte);
         self.begin_at(now, self.level_for(rate, latency + per_byte * bytes, bytes), MOST, latency, per_byte);
+        self.known_for = Some(KnownFor { rate, bytes });
     }
 
     /// Begins at a level, though no round was judged yet, but with no fewer than usual and no more than `most` times as many. Unloaded fetches
@@ -39,6 +39,7 @@ impl Limit {
         self.baseline.latency = Some(latency);
         self.baseline.per_byte = (per_byte > 0.0).then_some(per_byte);
         self.fresh = false;
+        self.known_for = None;
         self.base = level.clamp(self.tuning.first(), most * self.tuning.first()).clamp(self.least, self.most);
         self.phase = Phase::Grow { back: self.base, before: None, first: true };
         self.set_level(now, self.base);

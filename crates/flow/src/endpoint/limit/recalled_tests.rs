@@ -1,6 +1,6 @@
 //! What was known another time: how many fetches that are, of one size and of another.
 
-use super::resting::{LATENCY, MS, NOW, SIZE, near, round};
+use super::resting::{LATENCY, MS, NOW, SIZE, near, round, send};
 use super::{Limit, Phase, Tuning};
 
 const RATE: f64 = 400e6;
@@ -81,10 +81,8 @@ fn who_begins_with_more_than_is_known_does_not_have_as_many_large_ones() {
 /// So many fetches of a million bytes are sent at a level that was known, and each brings this many bytes per second from 100 ms on.
 fn coming(count: usize, each: f64) -> Limit {
     let mut limit = told(1000);
-    (0..count).for_each(|_| limit.started(NOW));
     limit.flying(1e6);
-    limit.answered(NOW, 100 * MS);
-    limit.streaming(NOW + 100 * MS, count);
+    send(&mut limit, NOW, count, count);
     limit.delivered(NOW + 110 * MS, (count as f64 * each / 100.0) as u64);
     limit
 }

@@ -49,6 +49,13 @@ pub(super) fn slowdown_for(in_flight: f64, level: f64) -> f64 {
     in_flight / ((slack * slack + level - 1.0).sqrt() - slack).powi(2)
 }
 
+/// So many fetches are sent, and 100 ms later so many of all that are in flight have their first byte.
+pub(super) fn send(limit: &mut Limit, sent: Duration, count: usize, streaming: usize) {
+    (0..count).for_each(|_| limit.started(sent));
+    limit.streaming(sent + 100 * MS, streaming);
+    limit.answered(sent, 100 * MS);
+}
+
 /// At rest at this level, which was not more than is needed when it was last looked at; nothing is due to be tried.
 pub(super) fn resting(base: f64) -> Limit {
     let mut limit = Limit::new(Tuning::default(), 1_000);
